@@ -1,0 +1,96 @@
+package retry
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// Actual picks from the topology of a virtual host what belongs to the chain:
+// every object that the chain wants, in the form in which it exists; tiers and
+// exchanges of the chain that it does not want (any more); and every binding
+// that starts at one of its exchanges. Bindings from other exchanges belong to
+// the chain only if it wants them.
+func (c Chain) Actual(in *topology.Topology, f Features) *topology.Topology {
+	wanted := c.Topology(f)
+	actual := topology.New()
+	for _, e := range wanted.Exchanges() {
+		copyExchange(actual, in, e.Name)
+	}
+	for _, q := range wanted.Queues() {
+		copyQueue(actual, in, q.Name)
+	}
+	c.addUnwanted(actual, in)
+	for _, e := range actual.Exchanges() {
+		for _, b := range in.From(e.Name) {
+			actual.Bind(b)
+		}
+	}
+	for _, b := range wanted.Bindings() {
+		if in.Has(b) {
+			actual.Bind(b)
+		}
+	}
+	return actual
+}
+
+// addUnwanted adds tiers and exchanges that only this chain can have made: a
+// run of the provider that was killed leaves them behind. A queue is taken for
+// a tier only if it returns through an exchange of the chain.
+func (c Chain) addUnwanted(actual, in *topology.Topology) {
+	for _, name := range []string{c.KeysExchange(), c.ReturnExchange()} {
+		copyExchange(actual, in, name)
+	}
+	for _, name := range in.ExchangesWithPrefix(c.returnPrefix()) {
+		if e, _ := in.Exchange(name); isLabel(name[len(c.returnPrefix()):]) && e.Type == topology.Fanout {
+			copyExchange(actual, in, name)
+		}
+	}
+	for _, tier := range c.tiersOnBroker(in) {
+		copyQueue(actual, in, tier.Queue)
+	}
+}
+
+// tiersOnBroker finds the tier queues of the chain, of both strategies.
+func (c Chain) tiersOnBroker(in *topology.Topology) []Tier {
+	var tiers []Tier
+	for _, strategy := range []Strategy{Headers, RoutingKey} {
+		other := c
+		other.Strategy = strategy
+		prefix := other.tier("", 0).Queue
+		for _, name := range in.QueuesWithPrefix(prefix) {
+			label := name[len(prefix):]
+			q, _ := in.Queue(name)
+			if tier := other.tier(label, labelDelay(label)); isLabel(label) && q.Arguments.String(topology.DeadLetterExchange) == tier.Return {
+				tiers = append(tiers, tier)
+			}
+		}
+	}
+	return tiers
+}
+
+func copyExchange(to, from *topology.Topology, name string) {
+	if e, exists := from.Exchange(name); exists {
+		to.SetExchange(e)
+	}
+}
+
+func copyQueue(to, from *topology.Topology, name string) {
+	if q, exists := from.Queue(name); exists {
+		to.SetQueue(q)
+	}
+}
+
+// isLabel says whether the text can be the label of a tier: a duration in its
+// canonical form, with ".2" or higher for a repeated one.
+func isLabel(text string) bool {
+	base, number, repeated := strings.Cut(text, ".")
+	if repeated {
+		if n, err := strconv.Atoi(number); err != nil || n < 2 || strconv.Itoa(n) != number {
+			return false
+		}
+	}
+	d, err := ParseDuration(base)
+	return err == nil && FormatDuration(d) == base
+}

@@ -1,0 +1,51 @@
+package retry
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxDelay is the longest time-to-live that RabbitMQ accepts as a queue
+// argument: 315,360,000,000 ms, ten years of 365 days (rabbit_misc:check_expiry,
+// all versions).
+const MaxDelay = 315_360_000_000 * time.Millisecond
+
+// ParseDuration reads a duration such as "500ms", "90s", "1m30s" or "2h".
+// RabbitMQ counts in whole milliseconds, so a smaller part is an error, as are
+// negative durations and those over [MaxDelay].
+func ParseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a duration: write a number and a unit (ms, s, m, h), such as \"500ms\", \"90s\", \"1m30s\" or \"2h\"", text)
+	case d < 0:
+		return 0, fmt.Errorf("%q is negative: the shortest duration is \"0s\"", text)
+	case d%time.Millisecond != 0:
+		return 0, fmt.Errorf("%q is not a whole number of milliseconds, the unit in which RabbitMQ counts", text)
+	case d > MaxDelay:
+		return 0, fmt.Errorf("%q is longer than ten years (%s), the longest time-to-live that RabbitMQ accepts", text, FormatDuration(MaxDelay))
+	}
+	return d, nil
+}
+
+// FormatDuration writes a duration in its canonical form: the largest units
+// first and none that is zero, such as "1m30s", "5m" or "1h". Zero is "0s".
+// Tiers are named by this form.
+func FormatDuration(d time.Duration) string {
+	if d == 0 {
+		return "0s"
+	}
+	var text strings.Builder
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if n := d / unit.size; n > 0 {
+			text.WriteString(strconv.FormatInt(int64(n), 10) + unit.name)
+			d -= n * unit.size
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,132 @@
+package retry
+
+import (
+	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// deliveryHeadroom is added to the delivery limit of every work queue. From
+// RabbitMQ 4.0 on the delivery count survives dead-lettering, and on 4.3 every
+// basic.reject round adds one, so a message uses up one delivery per tier. The
+// number is [MaxTiers] and not the number of tiers, because the limit is a
+// queue argument: it must not change when a delay is added.
+const deliveryHeadroom = MaxTiers
+
+// Topology expands the chain into the objects that make it work. It expects a
+// chain without problems (see [Chain.Problems]).
+func (c Chain) Topology(f Features) *topology.Topology {
+	t := topology.New()
+	c.addParking(t, f)
+	c.addRedrive(t)
+	if c.Strategy == RoutingKey {
+		c.addRoutingKeySteps(t, f)
+	} else {
+		c.addHeadersSteps(t)
+	}
+	c.addWorkQueue(t, f)
+	return t
+}
+
+func (c Chain) addParking(t *topology.Topology, f Features) {
+	arguments := topology.Arguments{}
+	if c.Parking.MessageTTL != nil {
+		arguments[topology.MessageTTL] = milliseconds(*c.Parking.MessageTTL)
+	}
+	// Without this, RabbitMQ 4.0 and later delete a parked message that was
+	// looked at (got and requeued) 21 times.
+	if c.QueueType == topology.Quorum && f.UnlimitedDelivery {
+		arguments[topology.DeliveryLimit] = int64(Unlimited)
+	}
+	t.SetExchange(exchange(c.ParkingExchange(), topology.Fanout, ""))
+	t.SetQueue(c.queue(c.Parking.Name, arguments))
+	t.Bind(toQueue(c.ParkingExchange(), c.Parking.Name, "", nil))
+}
+
+func (c Chain) addRedrive(t *topology.Topology) {
+	t.SetExchange(exchange(c.RedriveExchange(), topology.Fanout, ""))
+	t.Bind(toQueue(c.RedriveExchange(), c.Work.Name, "", nil))
+}
+
+func (c Chain) addTier(t *topology.Topology, tier Tier, routingKey string) {
+	arguments := c.deadLetterArguments(tier.Return)
+	arguments[topology.MessageTTL] = milliseconds(tier.Delay)
+	if routingKey != "" {
+		arguments[topology.DeadLetterRoutingKey] = routingKey
+	}
+	t.SetQueue(c.queue(tier.Queue, arguments))
+}
+
+func (c Chain) addWorkQueue(t *topology.Topology, f Features) {
+	w := c.Work
+	arguments := w.Arguments.Clone()
+	for key, value := range c.deadLetterArguments(c.RetryExchange()) {
+		arguments[key] = value
+	}
+	if w.DeliveryLimit != nil {
+		setDeliveryLimit(arguments, *w.DeliveryLimit, f)
+	}
+	if w.MessageTTL != nil {
+		arguments[topology.MessageTTL] = milliseconds(*w.MessageTTL)
+	}
+	if w.MaxLength != nil {
+		arguments[topology.MaxLength] = *w.MaxLength
+	}
+	if w.MaxLengthBytes != nil {
+		arguments[topology.MaxLengthBytes] = *w.MaxLengthBytes
+	}
+	if w.Overflow != "" {
+		arguments[topology.Overflow] = w.Overflow
+	}
+	if w.SingleActiveConsumer {
+		arguments[topology.SingleActiveConsumer] = true
+	}
+	t.SetQueue(c.queue(w.Name, arguments))
+	for _, b := range w.Bindings {
+		t.Bind(toQueue(b.Exchange, w.Name, b.RoutingKey, b.Headers))
+	}
+}
+
+func setDeliveryLimit(arguments topology.Arguments, limit int64, f Features) {
+	switch {
+	case limit >= 0:
+		arguments[topology.DeliveryLimit] = limit + deliveryHeadroom
+	case f.UnlimitedDelivery:
+		arguments[topology.DeliveryLimit] = int64(Unlimited)
+	}
+}
+
+// deadLetterArguments lead from a queue to an exchange. At-least-once needs
+// both arguments: with any other overflow behaviour than reject-publish the
+// broker falls back to at-most-once without a word (RabbitMQ 3.10 and later).
+func (c Chain) deadLetterArguments(to string) topology.Arguments {
+	arguments := topology.Arguments{topology.DeadLetterExchange: to}
+	if c.QueueType == topology.Quorum {
+		arguments[topology.DeadLetterStrategy] = string(c.DeadLetterStrategy)
+	}
+	if c.DeadLetterStrategy == AtLeastOnce {
+		arguments[topology.Overflow] = RejectPublish
+	}
+	return arguments
+}
+
+func (c Chain) queue(name string, arguments topology.Arguments) topology.Queue {
+	return topology.Queue{Name: name, Type: c.QueueType, Durable: true, Arguments: arguments}
+}
+
+func exchange(name, kind, alternate string) topology.Exchange {
+	arguments := topology.Arguments{}
+	if alternate != "" {
+		arguments[topology.AlternateExchange] = alternate
+	}
+	return topology.Exchange{Name: name, Type: kind, Durable: true, Arguments: arguments}
+}
+
+func toQueue(source, queue, routingKey string, arguments topology.Arguments) topology.Binding {
+	return topology.Binding{
+		Source: source, Destination: queue, DestinationKind: topology.KindQueue,
+		RoutingKey: routingKey, Arguments: arguments,
+	}
+}
+
+func milliseconds(d time.Duration) int64 { return d.Milliseconds() }

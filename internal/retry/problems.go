@@ -1,0 +1,260 @@
+package retry
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// maxNameBytes is the longest name of a queue or an exchange and the longest
+// routing key, in bytes of UTF-8 (an AMQP 0-9-1 short string).
+const maxNameBytes = 255
+
+// Problem is something about a chain that is wrong, or that its owner should
+// know before it is made.
+type Problem struct {
+	// Attribute is the attribute of the chain that the problem is about,
+	// written as in HCL: "delays[2]", "work_queue.overflow".
+	Attribute string
+	Summary   string
+	Detail    string
+	// Warning: the chain works, but not as one may expect.
+	Warning bool
+}
+
+// Problems returns what can be said about the chain without a broker.
+func (c Chain) Problems() []Problem {
+	var p problems
+	c.checkKind(&p)
+	c.checkDelays(&p)
+	c.checkNames(&p)
+	c.checkWorkQueue(&p)
+	c.checkArguments(&p)
+	c.checkBindings(&p)
+	return p
+}
+
+// BrokerProblems returns what the chain asks for and a broker of that version
+// cannot do.
+func (c Chain) BrokerProblems(version string, f Features) []Problem {
+	var p problems
+	if c.Strategy == Headers && !f.LastDeathHeaders {
+		p.errorf("strategy", "Strategy Not Supported by This Broker",
+			"Strategy \"headers\" needs RabbitMQ 3.13.3 or later, because earlier versions do not tell the exchange through which a message last "+
+				"entered its queue. This broker runs %s. Use strategy = \"routing_key\", which needs 3.10 or later.", version)
+	}
+	if c.Strategy == RoutingKey && !f.LastDeathHeaders {
+		c.checkOtherDeaths(&p, version)
+	}
+	return p
+}
+
+// checkOtherDeaths refuses what lets a message of the work queue die otherwise
+// than by a rejection, on brokers where such a death cannot be told apart.
+func (c Chain) checkOtherDeaths(p *problems, version string) {
+	const detail = "On RabbitMQ %s strategy \"routing_key\" cannot tell a message that died for this reason from a rejected one: it would be sent " +
+		"through a tier, and the broker would drop it on its way back. Leave the attribute out, or use RabbitMQ 3.13.3 or later."
+	w := c.Work
+	if w.DeliveryLimit != nil && *w.DeliveryLimit != Unlimited {
+		p.errorf("work_queue.delivery_limit", "Delivery Limit Would Lose Messages", detail, version)
+	}
+	if w.MessageTTL != nil {
+		p.errorf("work_queue.message_ttl", "Message TTL Would Lose Messages", detail, version)
+	}
+	if c.limited() && c.overflow() == DropHead {
+		p.errorf("work_queue.max_length", "Length Limit Would Lose Messages", detail, version)
+	}
+}
+
+type problems []Problem
+
+func (p *problems) errorf(attribute, summary, detail string, args ...any) {
+	*p = append(*p, Problem{Attribute: attribute, Summary: summary, Detail: fmt.Sprintf(detail, args...)})
+}
+
+func (p *problems) warnf(attribute, summary, detail string, args ...any) {
+	*p = append(*p, Problem{Attribute: attribute, Summary: summary, Detail: fmt.Sprintf(detail, args...), Warning: true})
+}
+
+func (c Chain) checkKind(p *problems) {
+	if c.QueueType == topology.Classic && c.DeadLetterStrategy == AtLeastOnce {
+		p.errorf("dead_letter_strategy", "At-Least-Once Needs Quorum Queues",
+			"Classic queues dead-letter at most once; only quorum queues can do so at least once. Set queue_type = \"quorum\", or "+
+				"dead_letter_strategy = \"at-most-once\".")
+	}
+}
+
+func (c Chain) checkDelays(p *problems) {
+	if len(c.Delays) > MaxTiers {
+		p.errorf("delays", "Too Many Delays",
+			"A chain can have %d delays at most; this one has %d.", MaxTiers, len(c.Delays))
+	}
+}
+
+func (c Chain) checkNames(p *problems) {
+	c.checkName(p, "name", "The name", c.Name)
+	c.checkName(p, "work_queue.name", "The work queue's name", c.Work.Name)
+	c.checkName(p, "parking_queue.name", "The parking queue's name", c.Parking.Name)
+	c.checkExpandedNames(p)
+	c.checkCollisions(p)
+}
+
+func (c Chain) checkName(p *problems, attribute, subject, name string) {
+	switch {
+	case name == "":
+		p.errorf(attribute, "Empty Name", "%s must not be empty.", subject)
+	case strings.ContainsAny(name, "\r\n"):
+		p.errorf(attribute, "Line Break in Name",
+			"%s %q contains a line break. RabbitMQ strips CR and LF from names, so the object would get another name than the one asked for.", subject, name)
+	case topology.IsReserved(name):
+		p.errorf(attribute, "Reserved Name", "%s %q starts with \"amq.\", which RabbitMQ keeps for itself. Choose another name.", subject, name)
+	case len(name) > maxNameBytes:
+		p.errorf(attribute, "Name Too Long", "%s is %d bytes long; RabbitMQ allows %d.", subject, len(name), maxNameBytes)
+	}
+}
+
+// checkExpandedNames looks at the longest of the names made from the chain's.
+func (c Chain) checkExpandedNames(p *problems) {
+	if len(c.Name) > maxNameBytes {
+		return
+	}
+	longest := c.FirstExchange()
+	for _, tier := range c.Tiers() {
+		longest = slices.MaxFunc([]string{longest, tier.Queue, tier.Return}, func(a, b string) int { return len(a) - len(b) })
+	}
+	if len(longest) > maxNameBytes {
+		p.errorf("name", "Name Too Long",
+			"The chain needs an object named %q, which is %d bytes long; RabbitMQ allows %d. Shorten the name by %d bytes.",
+			longest, len(longest), maxNameBytes, len(longest)-maxNameBytes)
+	}
+}
+
+// checkCollisions finds queues of the chain that would share a name.
+func (c Chain) checkCollisions(p *problems) {
+	if c.Work.Name == c.Parking.Name {
+		p.errorf("parking_queue.name", "Two Queues of One Name", "The parking queue and the work queue are both named %q.", c.Work.Name)
+	}
+	for _, tier := range c.Tiers() {
+		if tier.Queue == c.Work.Name {
+			p.errorf("work_queue.name", "Two Queues of One Name", "The work queue has the name of the tier for %s, %q.", tier.Label, tier.Queue)
+		}
+		if tier.Queue == c.Parking.Name {
+			p.errorf("parking_queue.name", "Two Queues of One Name", "The parking queue has the name of the tier for %s, %q.", tier.Label, tier.Queue)
+		}
+	}
+}
+
+func (c Chain) limited() bool { return c.Work.MaxLength != nil || c.Work.MaxLengthBytes != nil }
+
+// overflow is the behaviour that the work queue really has at its limit.
+func (c Chain) overflow() string {
+	switch {
+	case c.Work.Overflow != "":
+		return c.Work.Overflow
+	case c.DeadLetterStrategy == AtLeastOnce:
+		return RejectPublish
+	default:
+		return DropHead
+	}
+}
+
+func (c Chain) checkWorkQueue(p *problems) {
+	w := c.Work
+	if w.DeliveryLimit != nil && c.QueueType == topology.Classic {
+		p.errorf("work_queue.delivery_limit", "Delivery Limit Needs Quorum Queues",
+			"Classic queues have no delivery limit. Leave work_queue.delivery_limit out, or set queue_type = \"quorum\".")
+	}
+	if w.DeliveryLimit != nil && *w.DeliveryLimit < Unlimited {
+		p.errorf("work_queue.delivery_limit", "Invalid Delivery Limit", "The delivery limit is %d; it must be 0 or more, or -1 for no limit.", *w.DeliveryLimit)
+	}
+	if c.DeadLetterStrategy == AtLeastOnce && w.Overflow == DropHead {
+		p.errorf("work_queue.overflow", "At-Least-Once Needs reject-publish",
+			"With overflow \"drop-head\" RabbitMQ falls back to at-most-once dead-lettering without a word. Leave work_queue.overflow out, or set "+
+				"dead_letter_strategy = \"at-most-once\".")
+	}
+	if c.QueueType == topology.Classic && w.Overflow == RejectPublish {
+		p.errorf("work_queue.overflow", "Classic reject-publish Loses Retries",
+			"A full classic queue with overflow \"reject-publish\" refuses the messages that come back from a tier, and they are lost. Use overflow "+
+				"\"drop-head\" (what is dropped goes to the parking queue), or queue_type = \"quorum\".")
+	}
+	if c.limited() && c.DeadLetterStrategy == AtLeastOnce {
+		p.warnf("work_queue", "Length Limit May Hold Up Retries",
+			"When the work queue %q is full, messages that come back from a tier are refused and tried again by the broker after 180 seconds only. "+
+				"Rejected messages that wait to be dead-lettered count towards the limit as well.", w.Name)
+	}
+}
+
+// ownedArguments are the queue arguments that the chain sets, and the
+// attribute that sets each.
+var ownedArguments = map[string]string{
+	topology.DeadLetterExchange:   "the chain itself",
+	topology.DeadLetterRoutingKey: "the chain itself",
+	topology.DeadLetterStrategy:   "dead_letter_strategy",
+	topology.QueueTypeArgument:    "queue_type",
+	topology.DeliveryLimit:        "work_queue.delivery_limit",
+	topology.MessageTTL:           "work_queue.message_ttl",
+	topology.MaxLength:            "work_queue.max_length",
+	topology.MaxLengthBytes:       "work_queue.max_length_bytes",
+	topology.Overflow:             "work_queue.overflow",
+	topology.SingleActiveConsumer: "work_queue.single_active_consumer",
+}
+
+func (c Chain) checkArguments(p *problems) {
+	for _, key := range slices.Sorted(maps.Keys(c.Work.Arguments)) {
+		owner, owned := ownedArguments[key]
+		switch {
+		case owned:
+			p.errorf("work_queue.arguments", "Argument Set Elsewhere", "The argument %q of the work queue is set by %s. Remove it from work_queue.arguments.", key, owner)
+		case key == "x-expires":
+			p.errorf("work_queue.arguments", "x-expires Would Lose Messages",
+				"A queue that expires is deleted with everything in it; nothing is dead-lettered. Remove \"x-expires\" from work_queue.arguments.")
+		case strings.HasPrefix(key, "x-delayed-retry-"):
+			p.errorf("work_queue.arguments", "Two Ways to Retry", "The argument %q makes the queue itself hold back messages, beside the chain's tiers. Remove it from work_queue.arguments.", key)
+		}
+	}
+}
+
+func (c Chain) checkBindings(p *problems) {
+	seen := map[string]bool{}
+	own := c.ownExchanges()
+	for i, b := range c.Work.Bindings {
+		at := fmt.Sprintf("work_queue.bindings[%d]", i)
+		switch {
+		case b.Exchange == "":
+			p.errorf(at+".exchange", "Default Exchange Cannot Be Bound",
+				"The exchange is empty. The default exchange leads to every queue by its name already; remove this binding or name an exchange.")
+		case own[b.Exchange]:
+			p.errorf(at+".exchange", "Exchange of the Chain", "%q is an exchange of this chain. Bind the work queue only to exchanges of your own.", b.Exchange)
+		case len(b.RoutingKey) > maxNameBytes:
+			p.errorf(at+".routing_key", "Routing Key Too Long", "The routing key is %d bytes long; RabbitMQ allows %d.", len(b.RoutingKey), maxNameBytes)
+		}
+		if match, set := b.Headers[topology.Match]; set && !validMatch(match) {
+			p.errorf(at+".headers", "Invalid x-match", "x-match is %v; RabbitMQ knows all, any, all-with-x and any-with-x.", match)
+		}
+		id := toQueue(b.Exchange, c.Work.Name, b.RoutingKey, b.Headers).ID()
+		if seen[id] {
+			p.errorf(at, "Binding Given Twice", "The same binding stands earlier in the list. Remove one of the two.")
+		}
+		seen[id] = true
+	}
+}
+
+func validMatch(value any) bool {
+	return slices.Contains([]any{topology.MatchAll, topology.MatchAny, topology.MatchAllWithX, topology.MatchAnyWithX}, value)
+}
+
+func (c Chain) ownExchanges() map[string]bool {
+	own := map[string]bool{}
+	for _, name := range []string{
+		c.RetryExchange(), c.FirstExchange(), c.KeysExchange(), c.ParkingExchange(), c.RedriveExchange(), c.ReturnExchange(),
+	} {
+		own[name] = true
+	}
+	for _, tier := range c.Tiers() {
+		own[tier.Return] = true
+	}
+	return own
+}
