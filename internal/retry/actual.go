@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,14 +43,21 @@ func (c Chain) addUnwanted(actual, in *topology.Topology) {
 	for _, name := range []string{c.KeysExchange(), c.ReturnExchange()} {
 		copyExchange(actual, in, name)
 	}
-	for _, name := range in.ExchangesWithPrefix(c.returnPrefix()) {
-		if e, _ := in.Exchange(name); isLabel(name[len(c.returnPrefix()):]) && e.Type == topology.Fanout {
-			copyExchange(actual, in, name)
-		}
+	for _, name := range c.returnExchanges(in) {
+		copyExchange(actual, in, name)
 	}
 	for _, tier := range c.tiersOnBroker(in) {
 		copyQueue(actual, in, tier.Queue)
 	}
+}
+
+// returnExchanges finds the exchanges through which tiers of strategy "headers"
+// return.
+func (c Chain) returnExchanges(in *topology.Topology) []string {
+	return slices.DeleteFunc(in.ExchangesWithPrefix(c.returnPrefix()), func(name string) bool {
+		e, _ := in.Exchange(name)
+		return !isLabel(name[len(c.returnPrefix()):]) || e.Type != topology.Fanout
+	})
 }
 
 // tiersOnBroker finds the tier queues of the chain, of both strategies.
@@ -93,4 +101,32 @@ func isLabel(text string) bool {
 	}
 	d, err := ParseDuration(base)
 	return err == nil && FormatDuration(d) == base
+}
+
+// OwnerOf guesses from an object's name to which chain of the virtual host it
+// belongs, or returns "".
+func OwnerOf(kind topology.Kind, name string, in *topology.Topology) string {
+	for _, suffix := range []string{".retry", ".retry.first", ".retry.keys", ".parking", ".redrive", ".return"} {
+		if base, ok := strings.CutSuffix(name, suffix); ok && isChain(base, in) {
+			return base
+		}
+	}
+	for _, infix := range []string{".retry.", ".attempt.", ".return."} {
+		if i := strings.LastIndex(name, infix); i > 0 && isLabel(name[i+len(infix):]) && isChain(name[:i], in) {
+			return name[:i]
+		}
+	}
+	if q, exists := in.Queue(name); kind == topology.KindQueue && exists {
+		if base, ok := strings.CutSuffix(q.Arguments.String(topology.DeadLetterExchange), ".retry"); ok && isChain(base, in) {
+			return base
+		}
+	}
+	return ""
+}
+
+func isChain(name string, in *topology.Topology) bool {
+	c := Chain{Name: name}
+	_, retry := in.Exchange(c.RetryExchange())
+	_, first := in.Exchange(c.FirstExchange())
+	return retry && first
 }

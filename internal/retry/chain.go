@@ -200,3 +200,21 @@ func (c Chain) DefaultParkingQueue() string { return c.Name + ".parking" }
 func (c Chain) returnPrefix() string  { return c.Name + ".return." }
 func (c Chain) tierPrefix() string    { return c.Name + ".retry." }
 func (c Chain) attemptPrefix() string { return c.Name + ".attempt." }
+
+// SameBindings says whether both chains feed their work queue by the same
+// bindings, in any order.
+func (c Chain) SameBindings(other Chain) bool {
+	count := map[string]int{}
+	for _, b := range c.Work.Bindings {
+		count[toQueue(b.Exchange, "", b.RoutingKey, b.Headers).ID()]++
+	}
+	for _, b := range other.Work.Bindings {
+		count[toQueue(b.Exchange, "", b.RoutingKey, b.Headers).ID()]--
+	}
+	for _, n := range count {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -38,13 +38,14 @@ func FormatDuration(d time.Duration) string {
 		return "0s"
 	}
 	var text strings.Builder
+	rest := d.Milliseconds()
 	for _, unit := range []struct {
 		name string
 		size time.Duration
 	}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
-		if n := d / unit.size; n > 0 {
-			text.WriteString(strconv.FormatInt(int64(n), 10) + unit.name)
-			d -= n * unit.size
+		if n := rest / unit.size.Milliseconds(); n > 0 {
+			text.WriteString(strconv.FormatInt(n, 10) + unit.name)
+			rest %= unit.size.Milliseconds()
 		}
 	}
 	return text.String()

@@ -56,7 +56,7 @@ func (c Chain) BrokerProblems(version string, f Features) []Problem {
 // than by a rejection, on brokers where such a death cannot be told apart.
 func (c Chain) checkOtherDeaths(p *problems, version string) {
 	const detail = "On RabbitMQ %s strategy \"routing_key\" cannot tell a message that died for this reason from a rejected one: it would be sent " +
-		"through a tier, and the broker would drop it on its way back. Leave the attribute out, or use RabbitMQ 3.13.3 or later."
+		"through a tier, and the broker would drop it later. Leave the attribute out, or use RabbitMQ 3.13.3 or later."
 	w := c.Work
 	if w.DeliveryLimit != nil && *w.DeliveryLimit != Unlimited {
 		p.errorf("work_queue.delivery_limit", "Delivery Limit Would Lose Messages", detail, version)

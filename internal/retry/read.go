@@ -35,12 +35,12 @@ func Read(name string, in *topology.Topology, live func(version string) bool) (C
 }
 
 func (c Chain) anythingIn(in *topology.Topology, tiers []Tier) bool {
-	for _, name := range []string{c.RetryExchange(), c.FirstExchange(), c.ParkingExchange(), c.RedriveExchange()} {
+	for name := range c.ownExchanges() {
 		if _, exists := in.Exchange(name); exists {
 			return true
 		}
 	}
-	return len(tiers) > 0
+	return len(tiers) > 0 || len(c.returnExchanges(in)) > 0
 }
 
 func (c Chain) readStrategy(in *topology.Topology, tiers []Tier) Strategy {
@@ -198,9 +198,7 @@ func (c *Chain) readWorkQueue(in *topology.Topology) {
 	w.MaxLength = readInt(q, topology.MaxLength)
 	w.MaxLengthBytes = readInt(q, topology.MaxLengthBytes)
 	w.SingleActiveConsumer = q.Arguments[topology.SingleActiveConsumer] == true
-	if c.DeadLetterStrategy != AtLeastOnce {
-		w.Overflow = q.Arguments.String(topology.Overflow)
-	}
+	w.Overflow = q.Arguments.String(topology.Overflow)
 	w.Bindings = c.readBindings(in)
 }
 

@@ -40,15 +40,18 @@ func (c Chain) Plan(actual, wanted *topology.Topology) []topology.Stage {
 	return withoutEmpty(stages)
 }
 
-// moveSteps changes the bindings between the chain's own objects. On the retry
-// exchange the old binding goes before the new one comes: a message in between
-// matches nothing and is retried from the first tier. Anywhere else the new one
-// comes first: a message in between would be parked too early.
+// moveSteps changes the bindings between the chain's own objects. On the
+// exchanges that know a message's last tier the old binding goes before the new
+// one comes: a message in between matches nothing and is retried from the first
+// tier, where two bindings would double it. Anywhere else the new one comes
+// first: a message in between would be parked too early.
 func (c Chain) moveSteps(d topology.Difference, is roles) []topology.Stage {
-	onRetry := func(b topology.Binding) bool { return is.inside(b) && b.Source == c.RetryExchange() }
-	elsewhere := func(b topology.Binding) bool { return is.inside(b) && b.Source != c.RetryExchange() }
+	step := func(b topology.Binding) bool {
+		return is.inside(b) && (b.Source == c.RetryExchange() || b.Source == c.KeysExchange())
+	}
+	elsewhere := func(b topology.Binding) bool { return is.inside(b) && !step(b) }
 	return []topology.Stage{
-		d.Extra.UnbindAll(onRetry),
+		d.Extra.UnbindAll(step),
 		d.Missing.BindAll(is.inside),
 		d.Extra.UnbindAll(elsewhere),
 	}

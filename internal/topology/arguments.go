@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -149,4 +150,46 @@ func stringText(s string) string {
 		return strconv.Quote(s)
 	}
 	return s
+}
+
+// FromJSON converts a decoded JSON object. A number without a fraction becomes
+// an integer, because that is how RabbitMQ's management API takes and writes
+// integers. null is refused: RabbitMQ does not accept it over HTTP.
+func FromJSON(object map[string]any) (Arguments, error) {
+	arguments := make(Arguments, len(object))
+	for key, element := range object {
+		value, err := fromJSON(element)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", key, err)
+		}
+		arguments[key] = value
+	}
+	return arguments, nil
+}
+
+func fromJSON(value any) (any, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, errors.New("the value is null, which RabbitMQ does not accept")
+	case float64:
+		if n := int64(v); float64(n) == v {
+			return n, nil
+		}
+		return v, nil
+	case []any:
+		list := make([]any, len(v))
+		for i, element := range v {
+			converted, err := fromJSON(element)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = converted
+		}
+		return list, nil
+	case map[string]any:
+		table, err := FromJSON(v)
+		return map[string]any(table), err
+	default:
+		return v, nil
+	}
 }

@@ -76,7 +76,7 @@ func (d *drawing) arrow(line string, fromKind Kind, from string, toKind Kind, to
 	d.printf("  %s %s%s %s\n", a, line, label, b)
 }
 
-// escapeMermaid writes what would end a Mermaid label as an entity.
-func escapeMermaid(text string) string {
-	return strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "\n", " ").Replace(text)
-}
+// mermaidEntities are what would end a Mermaid label.
+var mermaidEntities = strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "\n", " ")
+
+func escapeMermaid(text string) string { return mermaidEntities.Replace(text) }

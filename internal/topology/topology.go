@@ -35,11 +35,7 @@ func New() *Topology {
 // Clone returns an independent copy.
 func (t *Topology) Clone() *Topology {
 	c := New()
-	maps.Copy(c.exchanges, t.exchanges)
-	maps.Copy(c.queues, t.queues)
-	for _, b := range t.bindings {
-		c.Bind(b)
-	}
+	c.Add(t)
 	return c
 }
 
@@ -103,13 +99,15 @@ func (t *Topology) RemoveQueue(name string) {
 	}
 }
 
-// Exchange returns the exchange of that name and whether there is one.
+// Exchange returns the exchange of that name and whether there is one. The
+// caller must not change its arguments.
 func (t *Topology) Exchange(name string) (Exchange, bool) {
 	e, ok := t.exchanges[name]
 	return e, ok
 }
 
-// Queue returns the queue of that name and whether there is one.
+// Queue returns the queue of that name and whether there is one. The caller
+// must not change its arguments.
 func (t *Topology) Queue(name string) (Queue, bool) {
 	q, ok := t.queues[name]
 	return q, ok
