@@ -1,0 +1,165 @@
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// ports are the listeners of a broker. TLS is 0 without https.
+type ports struct{ management, tls, amqp int }
+
+// check finds options that no broker can be started with.
+func (o Options) check() error {
+	if o.Version != "" && !versionPattern.MatchString(o.Version) {
+		return fmt.Errorf("RabbitMQ version %q: give major.minor, such as %q", o.Version, versions[0])
+	}
+	if o.PathPrefix != "" && (!strings.HasPrefix(o.PathPrefix, "/") || strings.HasSuffix(o.PathPrefix, "/")) {
+		return fmt.Errorf("path prefix %q: give a path such as \"/rabbit\"", o.PathPrefix)
+	}
+	if o.TLS != nil && (o.TLS.CA == "" || o.TLS.Cert == "" || o.TLS.Key == "") {
+		return errors.New("TLS needs the files of the CA, the certificate and the key")
+	}
+	return nil
+}
+
+// managementIP is the address of the management listener.
+func (o Options) managementIP() string {
+	if o.IPv6 {
+		return "::1"
+	}
+	return "127.0.0.1"
+}
+
+// broker describes the broker that these options make on these ports.
+func (o Options) broker(p ports) *Broker {
+	b := &Broker{Username: "guest", Password: "guest"}
+	b.AMQP = b.amqpURL("127.0.0.1", p.amqp)
+	address := func(scheme string, port int) string {
+		return scheme + "://" + net.JoinHostPort(o.managementIP(), fmt.Sprint(port)) + o.PathPrefix
+	}
+	b.Endpoint = address("http", p.management)
+	if o.TLS != nil {
+		b.TLSEndpoint = address("https", p.tls)
+	}
+	return b
+}
+
+// config returns rabbitmq.conf for a node that keeps its TLS files in dir.
+// A public node listens on every address, as one in a container must.
+func (o Options) config(p ports, dir string, public bool) string {
+	var text strings.Builder
+	set := func(key string, value any) { fmt.Fprintf(&text, "%s = %v\n", key, value) }
+	set("loopback_users.guest", !public)
+	set("management.tcp.port", p.management)
+	if public {
+		set("listeners.tcp.default", p.amqp)
+	} else {
+		set("listeners.tcp.1", fmt.Sprintf("127.0.0.1:%d", p.amqp))
+		set("management.tcp.ip", o.managementIP())
+	}
+	if o.PathPrefix != "" {
+		set("management.path_prefix", o.PathPrefix)
+	}
+	if o.TLS != nil {
+		set("management.ssl.port", p.tls)
+		if !public {
+			set("management.ssl.ip", o.managementIP())
+		}
+		set("management.ssl.cacertfile", filepath.Join(dir, caFile))
+		set("management.ssl.certfile", filepath.Join(dir, certFile))
+		set("management.ssl.keyfile", filepath.Join(dir, keyFile))
+		set("management.ssl.verify", o.TLS.verify())
+		set("management.ssl.fail_if_no_peer_cert", o.TLS.FailIfNoPeerCert)
+	}
+	text.WriteString(o.ExtraConfig)
+	if o.ExtraConfig != "" && !strings.HasSuffix(o.ExtraConfig, "\n") {
+		text.WriteString("\n")
+	}
+	return text.String()
+}
+
+// plugins returns the file that lists the enabled plugins.
+func (o Options) plugins() string {
+	all := append([]string{"rabbitmq_management"}, o.Plugins...)
+	return "[" + strings.Join(all, ",") + "].\n"
+}
+
+func (t *TLSFiles) verify() string {
+	if t.VerifyPeer {
+		return "verify_peer"
+	}
+	return "verify_none"
+}
+
+// Names of the copies of the TLS files in a node's directory.
+const (
+	caFile   = "ca.pem"
+	certFile = "cert.pem"
+	keyFile  = "key.pem"
+)
+
+// copyTo copies the files into dir, readable for the broker's user.
+func (t *TLSFiles) copyTo(dir string) error {
+	if t == nil {
+		return nil
+	}
+	for name, from := range map[string]string{caFile: t.CA, certFile: t.Cert, keyFile: t.Key} {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blocks are the port blocks this process has given out.
+var blocks struct {
+	sync.Mutex
+	used map[int]bool
+}
+
+// blockSize is how many ports a broker may need.
+const blockSize = 8
+
+// portBlock returns the first of blockSize consecutive ports on which nothing
+// listens.
+//
+// They lie between 20000 and 32000, below the range from which systems give
+// ports to outgoing connections: a broker that was killed finds its ports free
+// when it is started again.
+func portBlock() (int, error) {
+	blocks.Lock()
+	defer blocks.Unlock()
+	if blocks.used == nil {
+		blocks.used = map[int]bool{}
+	}
+	for range 100 {
+		base := 20000 + blockSize*rand.IntN(12000/blockSize)
+		if !blocks.used[base] && blockFree(base) {
+			blocks.used[base] = true
+			return base, nil
+		}
+	}
+	return 0, errors.New("no free ports between 20000 and 32000")
+}
+
+// blockFree says whether nothing listens on the ports of a block.
+func blockFree(base int) bool {
+	for port := base; port < base+blockSize; port++ {
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
+}

@@ -1,0 +1,317 @@
+package rabbit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// childVariable makes the test binary start a node and wait to be killed.
+const childVariable = "RABBIT_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		startAndWait()
+	}
+	m.Run()
+}
+
+// startAndWait prints a broker as JSON and never ends.
+func startAndWait() {
+	b, err := Start(context.Background(), Options{Version: os.Getenv(childVariable)})
+	if err != nil {
+		panic(err)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(b); err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+// startNode starts a private node for a test and stops it at its end. It skips
+// the test where there can be none.
+func startNode(t *testing.T, o Options) (*Broker, *node) {
+	t.Helper()
+	needSource(t, o.Version)
+	b, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	n, ok := b.run.(*node)
+	if !ok {
+		t.Skipf("the broker came from %s: not a private node", b.Source)
+	}
+	return b, n
+}
+
+func needSource(t *testing.T, version string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a broker, which -short forbids")
+	}
+	if _, err := Prepare(t.Context(), version, t.Output()); err != nil {
+		t.Skip(err)
+	}
+}
+
+// testVersions are the versions the environment asks for, or all.
+func testVersions(t *testing.T) []string {
+	t.Helper()
+	list, err := SelectedVersions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) == 0 {
+		list = Versions()
+	}
+	return list
+}
+
+// newest is the version for tests that need only one.
+func newest(t *testing.T) string {
+	t.Helper()
+	list := testVersions(t)
+	return list[len(list)-1]
+}
+
+func TestLifeOfANode(t *testing.T) {
+	t.Parallel()
+	for _, version := range testVersions(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			b, n := startNode(t, Options{Version: version, Log: t.Output()})
+			if b.Name != version || minor(b.Version) != version {
+				t.Errorf("name %q, version %q", b.Name, b.Version)
+			}
+			ctl(t, b, "add_vhost", "kept")
+
+			if err := b.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if b.Running(t.Context()) || listens(b.Endpoint) || listens(b.AMQP) {
+				t.Errorf("the broker still runs: processes %v, management %t, AMQP %t",
+					n.processes(), listens(b.Endpoint), listens(b.AMQP))
+			}
+			if left := n.everything(); len(left) != 1 || left[0] != n.Epmd {
+				t.Errorf("processes %v remain, want epmd %d alone", left, n.Epmd)
+			}
+
+			if err := b.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if hosts := ctl(t, b, "list_vhosts"); !strings.Contains(hosts, "kept") {
+				t.Errorf("after the restart the virtual hosts are:\n%s", hosts)
+			}
+			if err := b.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			checkGone(t, b, n)
+		})
+	}
+}
+
+// A node with a directory of its own ends in good order, even when it is another
+// process that stops it.
+func TestKeptNode(t *testing.T) {
+	t.Parallel()
+	o := Options{Version: newest(t), Dir: t.TempDir(), Detached: true, ExtraConfig: "heartbeat = 17"}
+	b, n := startNode(t, o)
+	ctl(t, b, "add_vhost", "kept")
+	if value := ctl(t, b, "eval", "application:get_env(rabbit, heartbeat)."); !strings.Contains(value, "17") {
+		t.Errorf("the heartbeat is %s", value)
+	}
+	text, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other Broker
+	if err := json.Unmarshal(text, &other); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := n.everything(); len(left) > 0 {
+		t.Errorf("processes %v remain", left)
+	}
+	if log, err := os.ReadFile(n.path(logFile)); err != nil || !strings.Contains(string(log), "SIGTERM received") {
+		t.Errorf("the node did not end in good order (%v):\n%s", err, tail(string(log), 5))
+	}
+}
+
+func TestNodeEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
+	version := newest(t)
+	needSource(t, version)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childVariable+"="+version)
+	cmd.Stderr = t.Output()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		t.Fatal("the child started no broker:", err)
+	}
+	var b Broker
+	if err := json.Unmarshal(line, &b); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Stop(context.Background()) })
+	n, ok := b.run.(*node)
+	if !ok {
+		t.Skipf("the broker came from %s: not a private node", b.Source)
+	}
+	if !b.Running(t.Context()) {
+		t.Fatal("the broker does not run")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if _, err := os.Stat(n.Dir); err != nil && len(n.everything()) == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	checkGone(t, &b, n)
+}
+
+func TestNodeThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	version := newest(t)
+	needSource(t, version)
+	_, err := Start(t.Context(), Options{Version: version, ExtraConfig: "no.such.key = 1"})
+	if err == nil || !strings.Contains(err.Error(), "no.such.key") {
+		t.Errorf("got %v, want an error with the end of the node's log", err)
+	}
+}
+
+func TestStartIsAborted(t *testing.T) {
+	t.Parallel()
+	version := newest(t)
+	needSource(t, version)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	b, err := Start(ctx, Options{Version: version})
+	if err == nil {
+		b.Stop(context.Background())
+		t.Fatal("no error")
+	}
+	if ctx.Err() == nil {
+		t.Errorf("failed before the time was up: %v", err)
+	}
+}
+
+func TestListeners(t *testing.T) {
+	t.Parallel()
+	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
+		t.Skip("no IPv6 on this machine:", err)
+	} else {
+		l.Close()
+	}
+	files := makeTLSFiles(t)
+	b, _ := startNode(t, Options{
+		Version:    newest(t),
+		TLS:        &files.TLSFiles,
+		PathPrefix: "/some/where",
+		IPv6:       true,
+		Plugins:    []string{"rabbitmq_shovel"},
+	})
+	if !strings.HasPrefix(b.Endpoint, "http://[::1]:") || !strings.HasSuffix(b.Endpoint, "/some/where") {
+		t.Errorf("endpoint %q", b.Endpoint)
+	}
+	if plugins := ctl(t, b, "eval", "rabbit_plugins:active()."); !strings.Contains(plugins, "rabbitmq_shovel") {
+		t.Errorf("plugins %s", plugins)
+	}
+	get := func(client *http.Client) error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.TLSEndpoint+"/api/overview", http.NoBody)
+		if err != nil {
+			return err
+		}
+		request.SetBasicAuth(b.Username, b.Password)
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", b.TLSEndpoint, response.Status)
+		}
+		return nil
+	}
+	if err := get(files.client(true)); err != nil {
+		t.Errorf("with a certificate: %v", err)
+	}
+	if err := get(files.client(false)); err == nil {
+		t.Error("accepted without a certificate")
+	}
+	if err := get(http.DefaultClient); err == nil {
+		t.Error("the certificate is trusted without its CA")
+	}
+}
+
+// ctl runs rabbitmqctl and returns what it said.
+func ctl(t *testing.T, b *Broker, args ...string) string {
+	t.Helper()
+	said, err := b.Ctl(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return said
+}
+
+// listens says whether something accepts connections at the host of a URL.
+func listens(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
+}
+
+// checkGone checks that nothing is left of a node in a temporary directory.
+func checkGone(t *testing.T, b *Broker, n *node) {
+	t.Helper()
+	if left := n.everything(); len(left) > 0 {
+		t.Errorf("processes %v remain", left)
+	}
+	if listens(b.Endpoint) || listens(b.AMQP) {
+		t.Error("something still listens on the broker's ports")
+	}
+	if _, err := os.Stat(n.Dir); err == nil {
+		t.Errorf("%s remains", n.Dir)
+	}
+	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), mountPoint) {
+		t.Errorf("something is still mounted (%v):\n%s", err, mounts)
+	}
+}
