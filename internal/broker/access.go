@@ -1,0 +1,68 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// MissingPermissions lists what the user may not do and has to, to declare
+// everything in the topology: one sentence per permission and object. The list
+// is empty where the broker does not let the user see its own permissions
+// (only administrators may read them).
+//
+// Declarations over HTTP need the permissions of AMQP 0-9-1, even for
+// administrators: configure on what is declared; read on a queue and write on
+// its dead-letter exchange, read on an exchange and write on its alternate
+// exchange; write on a binding's destination and read on its source
+// (rabbit_channel, all versions).
+func (c *Client) MissingPermissions(ctx context.Context, vhost string, t *topology.Topology) ([]string, error) {
+	configure, write, read, known, err := c.Permissions(ctx, vhost)
+	if err != nil || !known {
+		return nil, err
+	}
+	check := permissionCheck{patterns: map[string]string{"configure": configure, "write": write, "read": read}}
+	for _, e := range t.Exchanges() {
+		check.need("configure", "exchange", e.Name)
+		if alternate := e.Alternate(); alternate != "" {
+			check.need("read", "exchange", e.Name)
+			check.need("write", "exchange", alternate)
+		}
+	}
+	for _, q := range t.Queues() {
+		check.need("configure", "queue", q.Name)
+		if dlx, set := q.Arguments[topology.DeadLetterExchange].(string); set {
+			check.need("read", "queue", q.Name)
+			check.need("write", "exchange", cmp.Or(dlx, "amq.default"))
+		}
+	}
+	for _, b := range t.Bindings() {
+		check.need("write", string(b.DestinationKind), b.Destination)
+		check.need("read", "exchange", b.Source)
+	}
+	slices.Sort(check.missing)
+	return slices.Compact(check.missing), nil
+}
+
+type permissionCheck struct {
+	patterns map[string]string
+	missing  []string
+}
+
+// need notes the permission if the user does not have it. RabbitMQ matches its
+// patterns anywhere in the name; the empty one matches nothing. A pattern that
+// only RabbitMQ's dialect understands is left to the broker.
+func (p *permissionCheck) need(permission, kind, name string) {
+	pattern := p.patterns[permission]
+	if pattern == "" {
+		pattern = "^$"
+	}
+	matcher, err := regexp.Compile(pattern)
+	if err == nil && !matcher.MatchString(name) {
+		p.missing = append(p.missing, fmt.Sprintf("%s on %s %q (the user's pattern is %q)", permission, kind, name, p.patterns[permission]))
+	}
+}

@@ -1,0 +1,151 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+)
+
+// amqpSettings say how to reach the broker over AMQP.
+type amqpSettings struct {
+	// given is the configured address, nil when it has to be found.
+	given *url.URL
+	tls   *tls.Config
+}
+
+func newAMQPSettings(cfg Config, tlsConfig *tls.Config) (amqpSettings, error) {
+	s := amqpSettings{tls: tlsConfig.Clone()}
+	if cfg.AMQPEndpoint == "" {
+		return s, nil
+	}
+	u, err := parseURL("AMQPEndpoint", "the AMQP endpoint", cfg.AMQPEndpoint, "amqp", "amqps")
+	if err != nil {
+		return s, err
+	}
+	if u.Path != "" && u.Path != "/" {
+		return s, wrong("AMQPEndpoint", "the AMQP endpoint must not name a virtual host: give it as %s://%s", u.Scheme, u.Host)
+	}
+	s.given = u
+	return s, nil
+}
+
+// AMQP ports by default, and RabbitMQ's names of the two listeners.
+const (
+	amqpPort, amqpsPort         = 5672, 5671
+	amqpListener, amqpsListener = "amqp", "amqp/ssl"
+)
+
+// dialer finds the address. Without a configured one it is the host of the
+// management API and the port of the broker's listener, the default port when
+// the user may not see the listeners. An https endpoint leads to a TLS
+// listener only: the password must not travel in clear text because nobody
+// said where to connect.
+func (s amqpSettings) dialer(ctx context.Context, c *Client) (messages.Dialer, error) {
+	d := messages.Dialer{Username: c.username, Password: c.password, TLS: s.tls}
+	if s.given != nil {
+		port := s.given.Port()
+		if port == "" {
+			port = defaultPort(s.given.Scheme == "amqps")
+		}
+		d.Address = s.given.Scheme + "://" + net.JoinHostPort(s.given.Hostname(), port)
+		return d, nil
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return d, err
+	}
+	secure := c.endpoint.Scheme == "https"
+	port, found := listenerPort(info, secure)
+	scheme := "amqp"
+	if secure {
+		scheme = "amqps"
+	}
+	d.Address = scheme + "://" + net.JoinHostPort(c.endpoint.Hostname(), port)
+	if !found {
+		return d, &AMQPError{Address: d.Address, Problem: "the broker has no such listener"}
+	}
+	return d, nil
+}
+
+// listenerPort returns the port of the node that answered, or else that of any
+// node. found is false when the listeners are known and none fits.
+func listenerPort(info Info, secure bool) (port string, found bool) {
+	if len(info.Listeners) == 0 {
+		return defaultPort(secure), true
+	}
+	want := amqpListener
+	if secure {
+		want = amqpsListener
+	}
+	for _, l := range info.Listeners {
+		if l.Protocol != want {
+			continue
+		}
+		if l.Node == info.Node {
+			return strconv.Itoa(l.Port), true
+		}
+		if !found {
+			port, found = strconv.Itoa(l.Port), true
+		}
+	}
+	if !found {
+		port = defaultPort(secure)
+	}
+	return port, found
+}
+
+func defaultPort(secure bool) string {
+	if secure {
+		return strconv.Itoa(amqpsPort)
+	}
+	return strconv.Itoa(amqpPort)
+}
+
+func (c *Client) openAMQP(ctx context.Context, vhost string) (depthReader, error) {
+	d, err := c.AMQP(ctx)
+	if err != nil {
+		return nil, err
+	}
+	session, err := d.Open(ctx, vhost)
+	if err != nil {
+		return nil, c.amqpError(ctx, d.Address, err)
+	}
+	return amqpDepths{session, d.Address}, nil
+}
+
+func (c *Client) amqpError(ctx context.Context, address string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &AMQPError{Address: address, Problem: err.Error(), Err: err}
+}
+
+// amqpDepths gives the errors of a session their address.
+type amqpDepths struct {
+	*messages.Session
+	address string
+}
+
+func (d amqpDepths) Depths(ctx context.Context, queues []string) (map[string]messages.Depth, error) {
+	depths, err := d.Session.Depths(ctx, queues)
+	if err != nil && ctx.Err() == nil {
+		err = &AMQPError{Address: d.address, Problem: err.Error(), Err: err}
+	}
+	return depths, err
+}
+
+// inUse makes an InUseError of the broker's refusal to delete a queue.
+func inUse(err error, vhost, queue string) error {
+	var answer *APIError
+	if errors.As(err, &answer) {
+		if why, refused := refusedInUse(answer.Reason); refused {
+			return &InUseError{Vhost: vhost, Queue: queue, Reason: why}
+		}
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+// Package broker talks to the management API of one RabbitMQ broker.
+//
+// Every request is one of rabbit-hole's calls. Below rabbit-hole lies a
+// transport of our own, because rabbit-hole has no contexts, no retries and no
+// kept-alive connections, and because it drops parts of the broker's answers:
+// the reason of a 401, reasons that are lists (RabbitMQ 4.3), the difference
+// between a whole and a fractional number in arguments, and the difference
+// between a count of zero and a count that is missing.
+package broker
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+)
+
+// Client is a connection to one broker. It is safe for concurrent use. It
+// keeps what it has read for as long as it lives: the broker's facts, and one
+// snapshot per virtual host, see [Client.View].
+type Client struct {
+	endpoint  *url.URL
+	username  string
+	password  string
+	headers   http.Header
+	transport *http.Transport
+	retry     retryPolicy
+	outage    outage
+	// slots limits the requests under way at once.
+	slots chan struct{}
+
+	info        cache[Info]
+	snapshots   cache[snapshot]
+	permissions cache[userPermissions]
+	access      accessLog
+
+	amqp amqpSettings
+	// openDepths connects to a virtual host over AMQP.
+	openDepths func(ctx context.Context, vhost string) (depthReader, error)
+	proof      proofTiming
+	sleep      func(context.Context, time.Duration) error
+}
+
+// New returns a client for the broker that cfg describes. It checks cfg and
+// reads the certificate files, and makes no request.
+func New(cfg Config) (*Client, error) {
+	endpoint, err := parseEndpoint(cfg.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.checkCredentials(); err != nil {
+		return nil, err
+	}
+	headers, err := cfg.headers()
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, err := cfg.tls()
+	if err != nil {
+		return nil, err
+	}
+	amqp, err := newAMQPSettings(cfg, tlsConfig)
+	if err != nil {
+		return nil, err
+	}
+	parallel := cfg.MaxParallelRequests
+	if parallel <= 0 {
+		parallel = DefaultMaxParallelRequests
+	}
+	transport, err := newTransport(cfg, tlsConfig, parallel)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		endpoint:  endpoint,
+		username:  cfg.Username,
+		password:  cfg.Password,
+		headers:   headers,
+		transport: transport,
+		retry:     newRetryPolicy(cfg),
+		slots:     make(chan struct{}, parallel),
+		amqp:      amqp,
+		proof:     productionProof,
+		sleep:     sleep,
+	}
+	c.openDepths = c.openAMQP
+	return c, nil
+}
+
+// Endpoint returns the URL of the management API, without credentials.
+func (c *Client) Endpoint() string { return c.endpoint.String() }
+
+// Username returns the name of the user that makes the requests.
+func (c *Client) Username() string { return c.username }
+
+// AMQP returns the settings of an AMQP connection to the same broker. Without
+// an AMQP endpoint in the configuration it asks the broker for its listeners.
+func (c *Client) AMQP(ctx context.Context) (messages.Dialer, error) {
+	return c.amqp.dialer(ctx, c)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// accessLog remembers when a virtual host was last seen to be accessible.
+type accessLog struct {
+	mu   sync.Mutex
+	seen map[string]time.Time
+}
+
+func (l *accessLog) note(vhost string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil {
+		l.seen = map[string]time.Time{}
+	}
+	l.seen[vhost] = time.Now()
+}
+
+func (l *accessLog) recent(vhost string, within time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, ok := l.seen[vhost]
+	return ok && time.Since(at) < within
+}

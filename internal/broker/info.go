@@ -1,0 +1,134 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+)
+
+// Info is what a broker says of itself.
+type Info struct {
+	// Version is the version of RabbitMQ, not that of a product built on it.
+	Version Version
+	// Product is the name of the product, "RabbitMQ" for RabbitMQ itself.
+	Product string
+	// ProductVersion is the version of the product, which vendors count in
+	// their own way.
+	ProductVersion string
+	Cluster        string
+	// Node is the node that answered.
+	Node string
+	// ExchangeTypes are the types that can be declared, those of plugins
+	// included, in the order of their names.
+	ExchangeTypes []string
+	// DefaultQueueType is the node's default, "" before 4.0.
+	DefaultQueueType string
+	// StatsDisabled says that the broker keeps no counts of messages
+	// (management.disable_stats), so that no queue can be proved empty.
+	StatsDisabled bool
+	// Listeners are those of all nodes. RabbitMQ shows them to users with the
+	// tag monitoring or administrator only.
+	Listeners []Listener
+}
+
+// Listener is a port that a node listens on.
+type Listener struct {
+	Node string
+	// Protocol is RabbitMQ's name: "amqp", "amqp/ssl", "http", "https", ….
+	Protocol string
+	Port     int
+}
+
+// HasExchangeType says whether exchanges of the type can be declared.
+func (i Info) HasExchangeType(name string) bool {
+	return slices.Contains(i.ExchangeTypes, name)
+}
+
+// Info returns what the broker says of itself. It asks once per process; a
+// failure is not kept.
+func (c *Client) Info(ctx context.Context) (Info, error) {
+	info, err := c.info.get(ctx, "", c.loadInfo)
+	if err != nil {
+		return Info{}, err
+	}
+	copied := *info
+	copied.ExchangeTypes = slices.Clone(info.ExchangeTypes)
+	copied.Listeners = slices.Clone(info.Listeners)
+	return copied, nil
+}
+
+// overview is the part of GET /api/overview that Info needs. The same columns
+// are asked for.
+type overview struct {
+	Version        string `json:"rabbitmq_version"`
+	Product        string `json:"product_name"`
+	ProductVersion string `json:"product_version"`
+	Cluster        string `json:"cluster_name"`
+	Node           string `json:"node"`
+	ExchangeTypes  []struct {
+		Name    string `json:"name"`
+		Enabled *bool  `json:"enabled"`
+	} `json:"exchange_types"`
+	DefaultQueueType string `json:"default_queue_type"`
+	DisableStats     bool   `json:"disable_stats"`
+	Listeners        []struct {
+		Node     string          `json:"node"`
+		Protocol string          `json:"protocol"`
+		Port     rabbithole.Port `json:"port"`
+	} `json:"listeners"`
+}
+
+const overviewColumns = "rabbitmq_version,product_name,product_version,cluster_name,node," +
+	"exchange_types,default_queue_type,disable_stats,listeners"
+
+func (c *Client) loadInfo(ctx context.Context, info *Info) error {
+	k := c.newCall(ctx, operation{text: "read the broker's overview"})
+	k.query = url.Values{"columns": {overviewColumns}}
+	err := k.run(func(rh *rabbithole.Client) error {
+		_, err := rh.Overview()
+		return err
+	})
+	var answer *APIError
+	if errors.As(err, &answer) && answer.Status == http.StatusUnauthorized {
+		return &CredentialsError{Endpoint: c.Endpoint(), Username: c.username, Reason: answer.Reason}
+	}
+	if err != nil {
+		return err
+	}
+	var o overview
+	if err := k.decode(&o); err != nil {
+		return err
+	}
+	version, err := ParseVersion(o.Version)
+	if err != nil {
+		return &EndpointError{
+			Endpoint: c.Endpoint(),
+			Found:    "the answer to /api/overview has no rabbitmq_version",
+			Advice:   urlAdvice,
+			Err:      err,
+		}
+	}
+	*info = Info{
+		Version:          version,
+		Product:          o.Product,
+		ProductVersion:   o.ProductVersion,
+		Cluster:          o.Cluster,
+		Node:             o.Node,
+		DefaultQueueType: o.DefaultQueueType,
+		StatsDisabled:    o.DisableStats,
+	}
+	for _, t := range o.ExchangeTypes {
+		if t.Enabled == nil || *t.Enabled {
+			info.ExchangeTypes = append(info.ExchangeTypes, t.Name)
+		}
+	}
+	slices.Sort(info.ExchangeTypes)
+	for _, l := range o.Listeners {
+		info.Listeners = append(info.Listeners, Listener{Node: l.Node, Protocol: l.Protocol, Port: int(l.Port)})
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"unicode/utf8"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// withoutStats keeps the broker from adding statistics to a single object:
+// existence and properties come from its database, and are current.
+func withoutStats(columns string) url.Values {
+	return url.Values{"columns": {columns}, "disable_stats": {"true"}}
+}
+
+// Exchange asks the broker for one exchange, past the snapshot.
+func (c *Client) Exchange(ctx context.Context, vhost, name string) (e topology.Exchange, exists bool, err error) {
+	object := fmt.Sprintf("exchange %q", name)
+	var found exchangeJSON
+	exists, err = c.object(ctx, vhost, object, name, exchangeColumns, &found, func(rh *rabbithole.Client) error {
+		_, err := rh.GetExchange(vhost, name)
+		return err
+	})
+	if !exists || err != nil {
+		return topology.Exchange{}, false, err
+	}
+	return found.exchange(), true, nil
+}
+
+// ExchangeExists asks the broker whether there is such an exchange, past the
+// snapshot.
+func (c *Client) ExchangeExists(ctx context.Context, vhost, name string) (bool, error) {
+	_, exists, err := c.Exchange(ctx, vhost, name)
+	return exists, err
+}
+
+// Queue asks the broker for one queue, past the snapshot.
+func (c *Client) Queue(ctx context.Context, vhost, name string) (q topology.Queue, exists bool, err error) {
+	object := fmt.Sprintf("queue %q", name)
+	var found queueJSON
+	exists, err = c.object(ctx, vhost, object, name, queueColumns, &found, func(rh *rabbithole.Client) error {
+		_, err := rh.GetQueue(vhost, name)
+		return err
+	})
+	if !exists || err != nil {
+		return topology.Queue{}, false, err
+	}
+	return found.queue(), true, nil
+}
+
+// object reads one object. It is gone only when its virtual host can be read.
+func (c *Client) object(ctx context.Context, vhost, object, name, columns string, into any,
+	send func(*rabbithole.Client) error,
+) (exists bool, err error) {
+	if err := checkNames(vhost, name); err != nil {
+		return false, err
+	}
+	k := c.newCall(ctx, operation{text: fmt.Sprintf("read %s in vhost %q", object, vhost), vhost: vhost, object: object})
+	k.query = withoutStats(columns)
+	err = k.do(send)
+	var missing *NotFoundError
+	if errors.As(err, &missing) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, k.decode(into)
+}
+
+// Vhosts returns the virtual hosts that the user sees, in the order of their
+// names: for users with the tag administrator or monitoring all of them, for
+// others those they have permissions in.
+func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
+	k := c.newCall(ctx, operation{text: "list the virtual hosts"})
+	k.query = url.Values{"columns": {"name"}}
+	err := k.do(func(rh *rabbithole.Client) error {
+		_, err := rh.ListVhosts()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var found []struct {
+		Name string `json:"name"`
+	}
+	if err := k.decode(&found); err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(found))
+	for _, v := range found {
+		names = append(names, v.Name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// userPermissions are those of our own user.
+type userPermissions struct {
+	known  bool
+	vhosts map[string]rabbithole.Permissions
+}
+
+// Permissions returns the regular expressions that say which names our own
+// user may configure, write and read in the virtual host. Three empty ones
+// mean no access. known is false when the broker does not say: it tells only
+// administrators, and only of users in its own database.
+func (c *Client) Permissions(ctx context.Context, vhost string) (configure, write, read string, known bool, err error) {
+	p, err := c.loadPermissions(ctx)
+	if err != nil {
+		return "", "", "", false, err
+	}
+	in := p.vhosts[vhost]
+	return in.Configure, in.Write, in.Read, p.known, nil
+}
+
+// loadPermissions asks once per process.
+func (c *Client) loadPermissions(ctx context.Context) (*userPermissions, error) {
+	return c.permissions.get(ctx, "", func(ctx context.Context, p *userPermissions) error {
+		tags, err := c.whoami(ctx)
+		if err != nil || !slices.Contains(tags, "administrator") {
+			return err
+		}
+		k := c.newCall(ctx, operation{text: fmt.Sprintf("read the permissions of the user %q", c.username)})
+		err = k.run(func(rh *rabbithole.Client) error {
+			_, err := rh.ListPermissionsOf(c.username)
+			return err
+		})
+		var answer *APIError
+		if errors.As(err, &answer) && (answer.Status == http.StatusNotFound || answer.Status == http.StatusUnauthorized) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var list []rabbithole.PermissionInfo
+		if err := k.decode(&list); err != nil {
+			return err
+		}
+		p.known, p.vhosts = true, map[string]rabbithole.Permissions{}
+		for _, in := range list {
+			p.vhosts[in.Vhost] = rabbithole.Permissions{Configure: in.Configure, Write: in.Write, Read: in.Read}
+		}
+		return nil
+	})
+}
+
+// checkNames refuses names that cannot stand in a URL of the management API:
+// as path segments, "." and ".." would lead to another resource.
+func checkNames(names ...string) error {
+	for _, name := range names {
+		switch {
+		case name == "":
+			return errors.New("a name is empty: the default exchange cannot be read or changed, and other objects need a name")
+		case !utf8.ValidString(name):
+			// Seen on 4.0 and 4.3: after that, listing the virtual host fails.
+			return fmt.Errorf("the name %q is not UTF-8, without which RabbitMQ cannot list it", name)
+		case name == ".", name == "..":
+			return fmt.Errorf("the name %q cannot be used with RabbitMQ's management API: choose another one", name)
+		}
+	}
+	return nil
+}

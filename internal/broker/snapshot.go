@@ -1,0 +1,137 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// snapshot is what is known of one virtual host.
+type snapshot struct {
+	mu sync.RWMutex
+	// topology is nil until the lists have been read.
+	topology *topology.Topology
+	// writes were made while the lists were being read. Whether the lists show
+	// them is chance, so they are made again on what was read. Doing a write
+	// twice changes nothing.
+	writes []change
+}
+
+// change is the effect of one write on a topology.
+type change func(*topology.Topology)
+
+func (s *snapshot) apply(effect change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.topology == nil {
+		s.writes = append(s.writes, effect)
+		return
+	}
+	effect(s.topology)
+}
+
+func (s *snapshot) loaded(t *topology.Topology) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, effect := range s.writes {
+		effect(t)
+	}
+	s.topology, s.writes = t, nil
+}
+
+// View calls use with all exchanges, queues and bindings of the virtual host,
+// without the default exchange and its bindings. They are read with three
+// requests, once per process however many call; afterwards the writes of this
+// client keep them up to date. Changes made by others are seen after
+// [Client.Reload] only.
+//
+// use runs under a read lock: it must neither keep the topology, nor change
+// it, nor call the client. View returns a [VhostError] for a virtual host that
+// is missing or not accessible.
+func (c *Client) View(ctx context.Context, vhost string, use func(*topology.Topology)) error {
+	s, err := c.snapshots.get(ctx, vhost, func(ctx context.Context, s *snapshot) error {
+		return c.loadSnapshot(ctx, vhost, s)
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	use(s.topology)
+	return nil
+}
+
+// Reload makes the next [Client.View] of the virtual host read it again.
+func (c *Client) Reload(vhost string) { c.snapshots.forget(vhost) }
+
+// wrote brings the snapshot up to date after a write.
+func (c *Client) wrote(vhost string, effect change) {
+	if s := c.snapshots.peek(vhost); s != nil {
+		s.apply(effect)
+	}
+}
+
+func (c *Client) loadSnapshot(ctx context.Context, vhost string, s *snapshot) error {
+	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		exchanges []exchangeJSON
+		queues    []queueJSON
+		bindings  []bindingJSON
+		group     sync.WaitGroup
+	)
+	list := func(what string, query url.Values, into any, send func(*rabbithole.Client) error) {
+		group.Go(func() {
+			k := c.newCall(reading, operation{text: fmt.Sprintf("list the %s of vhost %q", what, vhost), vhost: vhost})
+			k.query = query
+			err := k.run(send)
+			if err == nil {
+				err = k.decode(into)
+			}
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	list("queues", url.Values{"columns": {queueColumns}}, &queues, func(rh *rabbithole.Client) error {
+		_, err := rh.ListQueuesIn(vhost)
+		return err
+	})
+	list("exchanges", url.Values{"columns": {exchangeColumns}}, &exchanges, func(rh *rabbithole.Client) error {
+		_, err := rh.ListExchangesIn(vhost)
+		return err
+	})
+	list("bindings", nil, &bindings, func(rh *rabbithole.Client) error {
+		_, err := rh.ListBindingsIn(vhost)
+		return err
+	})
+	group.Wait()
+	if err := context.Cause(reading); err != nil {
+		return c.explain(ctx, operation{text: fmt.Sprintf("read the vhost %q", vhost), vhost: vhost}, err)
+	}
+	s.loaded(assemble(exchanges, queues, bindings))
+	return nil
+}
+
+func assemble(exchanges []exchangeJSON, queues []queueJSON, bindings []bindingJSON) *topology.Topology {
+	t := topology.New()
+	for _, e := range exchanges {
+		if e.Name != "" {
+			t.SetExchange(e.exchange())
+		}
+	}
+	for _, q := range queues {
+		t.SetQueue(q.queue())
+	}
+	for _, b := range bindings {
+		if b.Source != "" {
+			t.Bind(b.binding())
+		}
+	}
+	return t
+}
