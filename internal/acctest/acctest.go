@@ -1,0 +1,180 @@
+// Package acctest is what acceptance tests share: brokers, virtual hosts, the
+// provider and its configuration.
+package acctest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
+)
+
+// Providers serves the provider in the test's own process.
+var Providers = map[string]func() (tfprotov6.ProviderServer, error){
+	"rabbitmq": providerserver.NewProtocol6WithError(provider.New("test")()),
+}
+
+// startTimeout is long enough to make the trees of all brokers.
+const startTimeout = 15 * time.Minute
+
+var brokers struct {
+	sync.Once
+	all []*rabbit.Broker
+	err error
+}
+
+// Main runs the tests of a package and stops the brokers that they started.
+// Call it from TestMain.
+func Main(m *testing.M) {
+	if err := cli.DropMissingConfig(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if os.Getenv("TF_ACC") != "" && os.Getenv("TF_ACC_TERRAFORM_PATH") == "" {
+		path, _, err := cli.Find(context.Background())
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "acceptance tests need a Terraform CLI:", err)
+			os.Exit(1)
+		}
+		_ = os.Setenv("TF_ACC_TERRAFORM_PATH", path)
+	}
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	if err := rabbit.StopAll(context.Background(), brokers.all); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the brokers:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Each runs the test once per broker, as parallel subtests. Without TF_ACC it
+// skips.
+func Each(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
+	t.Helper()
+	for _, b := range Brokers(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, b)
+		})
+	}
+}
+
+// EachModern runs the test on the brokers that write x-last-death headers,
+// which strategy "headers" needs.
+func EachModern(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
+	t.Helper()
+	Each(t, func(t *testing.T, b *rabbit.Broker) {
+		t.Helper()
+		if !Modern(b) {
+			t.Skipf("strategy headers needs RabbitMQ 3.13.3, this broker is %s", b.Version)
+		}
+		test(t, b)
+	})
+}
+
+// Modern says whether the broker is 3.13 or later.
+func Modern(b *rabbit.Broker) bool {
+	var major, minor int
+	_, err := fmt.Sscanf(b.Version, "%d.%d", &major, &minor)
+	return err == nil && (major > 3 || minor >= 13)
+}
+
+// Brokers returns the brokers to test against, started on first use.
+func Brokers(t *testing.T) []*rabbit.Broker {
+	t.Helper()
+	if os.Getenv("TF_ACC") == "" {
+		t.Skip("an acceptance test: set TF_ACC=1, or run make test")
+	}
+	brokers.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+		defer cancel()
+		brokers.all, brokers.err = rabbit.All(ctx)
+	})
+	if brokers.err != nil {
+		t.Fatalf("start the brokers: %s", brokers.err)
+	}
+	return brokers.all
+}
+
+// API returns a client of the broker's management API, to look at and to change
+// things behind the provider's back.
+func API(t *testing.T, b *rabbit.Broker) *rabbithole.Client {
+	t.Helper()
+	client, err := rabbithole.NewClient(b.Endpoint, b.Username, b.Password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// VHost makes a virtual host of the test's own and deletes it at its end.
+func VHost(t *testing.T, b *rabbit.Broker) string {
+	t.Helper()
+	name := "test-" + strings.ToLower(rand.Text()[:10])
+	api := API(t, b)
+	do(t, func() (*http.Response, error) { return api.PutVhost(name, rabbithole.VhostSettings{}) })
+	do(t, func() (*http.Response, error) {
+		return api.UpdatePermissionsIn(name, b.Username, rabbithole.Permissions{Configure: ".*", Write: ".*", Read: ".*"})
+	})
+	t.Cleanup(func() { do(t, func() (*http.Response, error) { return api.DeleteVhost(name) }) })
+	return name
+}
+
+func do(t *testing.T, call func() (*http.Response, error)) {
+	t.Helper()
+	resp, err := call()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_ = resp.Body.Close()
+}
+
+// Do fails the test when a call of the management API fails.
+func Do(t *testing.T, resp *http.Response, err error) {
+	t.Helper()
+	do(t, func() (*http.Response, error) { return resp, err })
+}
+
+// Worker connects to the virtual host until the test ends.
+func Worker(t *testing.T, b *rabbit.Broker, vhost string) *worker.Worker {
+	t.Helper()
+	w, err := worker.Dial(b.AMQP, vhost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+// Config writes a configuration with the provider pointed at the broker.
+func Config(b *rabbit.Broker, format string, args ...any) string {
+	return fmt.Sprintf("provider \"rabbitmq\" {\n  endpoint = %q\n  username = %q\n  password = %q\n  amqp_endpoint = %q\n}\n\n",
+		b.Endpoint, b.Username, b.Password, amqpAddress(b)) + fmt.Sprintf(format, args...)
+}
+
+// amqpAddress is the broker's AMQP URL without credentials.
+func amqpAddress(b *rabbit.Broker) string {
+	u, err := url.Parse(b.AMQP)
+	if err != nil {
+		return b.AMQP
+	}
+	return u.Scheme + "://" + u.Host
+}

@@ -1,0 +1,115 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+)
+
+type model struct {
+	Endpoint            types.String `tfsdk:"endpoint"`
+	Username            types.String `tfsdk:"username"`
+	Password            types.String `tfsdk:"password"`
+	AMQPEndpoint        types.String `tfsdk:"amqp_endpoint"`
+	Insecure            types.Bool   `tfsdk:"insecure"`
+	CACertFile          types.String `tfsdk:"cacert_file"`
+	ClientCertFile      types.String `tfsdk:"clientcert_file"`
+	ClientKeyFile       types.String `tfsdk:"clientkey_file"`
+	Proxy               types.String `tfsdk:"proxy"`
+	Headers             types.Map    `tfsdk:"headers"`
+	RequestTimeout      types.String `tfsdk:"request_timeout"`
+	MaxRetries          types.Int64  `tfsdk:"max_retries"`
+	MaxParallelRequests types.Int64  `tfsdk:"max_parallel_requests"`
+}
+
+// hasUnknown says whether any part is known only after apply. Such a value is
+// not an empty one: the environment must not stand in for it.
+func (m model) hasUnknown() bool {
+	fields := reflect.ValueOf(m)
+	for i := range fields.NumField() {
+		if value, ok := fields.Field(i).Interface().(attr.Value); ok && value.IsUnknown() {
+			return true
+		}
+	}
+	for _, header := range m.Headers.Elements() {
+		if header.IsUnknown() {
+			return true
+		}
+	}
+	return false
+}
+
+// settings merges configuration and environment; the configuration wins.
+func (m model) settings(ctx context.Context, diags *diag.Diagnostics) broker.Config {
+	config := broker.Config{
+		Endpoint:       required(diags, "endpoint", m.Endpoint, "RABBITMQ_ENDPOINT", "the address of the management API, such as http://localhost:15672"),
+		Username:       required(diags, "username", m.Username, "RABBITMQ_USERNAME", "the user of the management API"),
+		Password:       required(diags, "password", m.Password, "RABBITMQ_PASSWORD", "the password of that user"),
+		AMQPEndpoint:   optional(m.AMQPEndpoint, "RABBITMQ_AMQP_ENDPOINT"),
+		Insecure:       insecure(diags, m.Insecure),
+		CACertFile:     optional(m.CACertFile, "RABBITMQ_CACERT"),
+		ClientCertFile: optional(m.ClientCertFile, "RABBITMQ_CLIENTCERT"),
+		ClientKeyFile:  optional(m.ClientKeyFile, "RABBITMQ_CLIENTKEY"),
+		Proxy:          optional(m.Proxy, "RABBITMQ_PROXY"),
+		RequestTimeout: m.requestTimeout(),
+		MaxRetries:     int(m.MaxRetries.ValueInt64()),
+	}
+	if !m.MaxRetries.IsNull() && config.MaxRetries == 0 {
+		config.MaxRetries = -1 // the client's word for "none"
+	}
+	config.MaxParallelRequests = int(m.MaxParallelRequests.ValueInt64())
+	diags.Append(m.Headers.ElementsAs(ctx, &config.Headers, false)...)
+	return config
+}
+
+func optional(value types.String, variable string) string {
+	if value.IsNull() {
+		return os.Getenv(variable)
+	}
+	return value.ValueString()
+}
+
+func required(diags *diag.Diagnostics, attribute string, value types.String, variable, what string) string {
+	text := optional(value, variable)
+	if text == "" {
+		diags.AddAttributeError(path.Root(attribute), "Missing Provider Configuration",
+			"The provider needs "+what+". Set "+attribute+" in the provider block, or the environment variable "+variable+".")
+	}
+	return text
+}
+
+func insecure(diags *diag.Diagnostics, value types.Bool) bool {
+	if !value.IsNull() {
+		return value.ValueBool()
+	}
+	const variable = "RABBITMQ_INSECURE"
+	set, err := strconv.ParseBool(cmp.Or(os.Getenv(variable), "false"))
+	if err != nil {
+		diags.AddAttributeError(path.Root("insecure"), "Invalid Environment Variable",
+			"The environment variable "+variable+" is "+strconv.Quote(os.Getenv(variable))+"; it must be true or false.")
+	}
+	return set
+}
+
+// requestTimeout expects a value that the schema's validator has accepted.
+func (m model) requestTimeout() time.Duration {
+	if m.RequestTimeout.IsNull() {
+		return broker.DefaultRequestTimeout
+	}
+	d, err := retry.ParseDuration(m.RequestTimeout.ValueString())
+	if err != nil {
+		return broker.DefaultRequestTimeout
+	}
+	return d
+}

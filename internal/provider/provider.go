@@ -1,0 +1,68 @@
+// Package provider is the provider block: its schema, its configuration and
+// the list of what the provider offers.
+package provider
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrychain"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+)
+
+var _ provider.Provider = (*rabbitmqProvider)(nil)
+
+type rabbitmqProvider struct {
+	version string
+}
+
+// New returns a constructor of the provider in the given version.
+func New(version string) func() provider.Provider {
+	return func() provider.Provider { return &rabbitmqProvider{version: version} }
+}
+
+func (p *rabbitmqProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName = "rabbitmq"
+	resp.Version = p.version
+}
+
+// Configure builds the client of the broker. It makes no request: a broker that
+// cannot be reached is an error of the first resource that needs it.
+func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	var config model
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	data := &tfkit.ProviderData{Names: tfkit.NewNames()}
+	if !config.hasUnknown() {
+		settings := config.settings(ctx, &resp.Diagnostics)
+		if resp.Diagnostics.HasError() {
+			return
+		}
+		settings.UserAgent = "terraform-provider-rabbitmq/" + p.version
+		client, err := broker.New(settings)
+		if err != nil {
+			tfkit.AddError(&resp.Diagnostics, "Invalid Provider Configuration", err)
+			return
+		}
+		data.Client = client
+	}
+	resp.ResourceData = data
+	resp.DataSourceData = data
+	resp.EphemeralResourceData = data
+	resp.ActionData = data
+	resp.ListResourceData = data
+}
+
+func (p *rabbitmqProvider) Resources(context.Context) []func() resource.Resource {
+	return []func() resource.Resource{retrychain.NewResource}
+}
+
+func (p *rabbitmqProvider) DataSources(context.Context) []func() datasource.DataSource {
+	return nil
+}

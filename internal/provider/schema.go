@@ -1,0 +1,83 @@
+package provider
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+)
+
+func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Declares how RabbitMQ work queues retry: after a failure wait, try again, and park the message " +
+			"where a person can look at it. The provider talks to the management API; nothing else has to run.",
+		Attributes: map[string]schema.Attribute{
+			"endpoint": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "Address of the management API: `http(s)://host[:port][/prefix]`. Required here or as " +
+					"`RABBITMQ_ENDPOINT`.",
+			},
+			"username": schema.StringAttribute{
+				Optional:            true,
+				MarkdownDescription: "User of the management API. Required here or as `RABBITMQ_USERNAME`.",
+			},
+			"password": schema.StringAttribute{
+				Optional: true, Sensitive: true,
+				MarkdownDescription: "Password of the user. Required here or as `RABBITMQ_PASSWORD`.",
+			},
+			"amqp_endpoint": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "Address for AMQP 0-9-1, `amqp(s)://host[:port]`, over which the provider asks for the exact number of " +
+					"messages before it deletes a queue. Environment: `RABBITMQ_AMQP_ENDPOINT`. Default: the host of `endpoint` and " +
+					"the port of the broker's AMQP listener.",
+			},
+			"insecure": schema.BoolAttribute{
+				Optional: true,
+				MarkdownDescription: "Do not check the certificate of the broker. Environment: `RABBITMQ_INSECURE` (`true` or `false`). " +
+					"Default: `false`.",
+			},
+			"cacert_file": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "Path of a PEM file with the certificate authorities to trust. Environment: `RABBITMQ_CACERT`. " +
+					"Default: those of the system.",
+			},
+			"clientcert_file": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "Path of a PEM file with the client certificate. Environment: `RABBITMQ_CLIENTCERT`. " +
+					"Default: none. Needs `clientkey_file`.",
+			},
+			"clientkey_file": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "Path of a PEM file with the key of the client certificate, not encrypted. Environment: " +
+					"`RABBITMQ_CLIENTKEY`. Default: none. Needs `clientcert_file`.",
+			},
+			"proxy": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "URL of a proxy for the management API. Environment: `RABBITMQ_PROXY`. Default: what `HTTP_PROXY`, " +
+					"`HTTPS_PROXY` and `NO_PROXY` say.",
+			},
+			"headers": schema.MapAttribute{
+				ElementType: types.StringType, Optional: true, Sensitive: true,
+				MarkdownDescription: "Further HTTP headers of every request, for a gateway in front of the broker. Default: none.",
+			},
+			"request_timeout": schema.StringAttribute{
+				Optional: true, Validators: []validator.String{tfkit.Duration()},
+				MarkdownDescription: "Longest time for one try of one request, such as `10s`. Default: `30s`.",
+			},
+			"max_retries": schema.Int64Attribute{
+				Optional: true, Validators: []validator.Int64{int64validator.Between(0, 20)},
+				MarkdownDescription: "How often a request is tried again, with growing pauses, after a refused or cut connection, a 429, a 5xx " +
+					"or a time-out of the broker's metadata store. Only requests that can be repeated are. 0 to 20. Default: `5`.",
+			},
+			"max_parallel_requests": schema.Int64Attribute{
+				Optional: true, Validators: []validator.Int64{int64validator.Between(1, 100)},
+				MarkdownDescription: "Largest number of requests under way at once. 1 to 100. Default: `10`.",
+			},
+		},
+	}
+}

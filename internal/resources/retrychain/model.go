@@ -1,0 +1,288 @@
+package retrychain
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// Values of deletion_policy.
+const (
+	ifEmpty   = "if_empty"
+	deleteAll = "delete"
+	retain    = "retain"
+)
+
+type model struct {
+	Name               types.String   `tfsdk:"name"`
+	Delays             types.List     `tfsdk:"delays"`
+	VHost              types.String   `tfsdk:"vhost"`
+	Strategy           types.String   `tfsdk:"strategy"`
+	QueueType          types.String   `tfsdk:"queue_type"`
+	DeadLetterStrategy types.String   `tfsdk:"dead_letter_strategy"`
+	WorkQueue          types.Object   `tfsdk:"work_queue"`
+	ParkingQueue       types.Object   `tfsdk:"parking_queue"`
+	DeletionPolicy     types.String   `tfsdk:"deletion_policy"`
+	Timeouts           timeouts.Value `tfsdk:"timeouts"`
+
+	ID              types.String `tfsdk:"id"`
+	Attempts        types.Int64  `tfsdk:"attempts"`
+	TotalDelay      types.String `tfsdk:"total_delay"`
+	Tiers           types.List   `tfsdk:"tiers"`
+	RetryExchange   types.String `tfsdk:"retry_exchange"`
+	RedriveExchange types.String `tfsdk:"redrive_exchange"`
+	Diagram         types.String `tfsdk:"diagram"`
+	Topology        types.Object `tfsdk:"topology"`
+}
+
+type workQueueModel struct {
+	Name                 types.String         `tfsdk:"name"`
+	Existing             types.Bool           `tfsdk:"existing"`
+	DeliveryLimit        types.Int64          `tfsdk:"delivery_limit"`
+	MessageTTL           types.String         `tfsdk:"message_ttl"`
+	MaxLength            types.Int64          `tfsdk:"max_length"`
+	MaxLengthBytes       types.Int64          `tfsdk:"max_length_bytes"`
+	Overflow             types.String         `tfsdk:"overflow"`
+	SingleActiveConsumer types.Bool           `tfsdk:"single_active_consumer"`
+	Arguments            jsontypes.Normalized `tfsdk:"arguments"`
+	Bindings             types.List           `tfsdk:"bindings"`
+}
+
+type bindingModel struct {
+	Exchange   types.String         `tfsdk:"exchange"`
+	RoutingKey types.String         `tfsdk:"routing_key"`
+	Headers    jsontypes.Normalized `tfsdk:"headers"`
+}
+
+type parkingQueueModel struct {
+	Name       types.String `tfsdk:"name"`
+	Existing   types.Bool   `tfsdk:"existing"`
+	MessageTTL types.String `tfsdk:"message_ttl"`
+}
+
+type tierModel struct {
+	Delay          types.String `tfsdk:"delay"`
+	Queue          types.String `tfsdk:"queue"`
+	ReturnExchange types.String `tfsdk:"return_exchange"`
+}
+
+var (
+	bindingTypes = map[string]attr.Type{
+		"exchange": types.StringType, "routing_key": types.StringType, "headers": jsontypes.NormalizedType{},
+	}
+	workQueueTypes = map[string]attr.Type{
+		"name": types.StringType, "existing": types.BoolType, "delivery_limit": types.Int64Type,
+		"message_ttl": types.StringType, "max_length": types.Int64Type, "max_length_bytes": types.Int64Type,
+		"overflow": types.StringType, "single_active_consumer": types.BoolType, "arguments": jsontypes.NormalizedType{},
+		"bindings": types.ListType{ElemType: types.ObjectType{AttrTypes: bindingTypes}},
+	}
+	parkingQueueTypes = map[string]attr.Type{
+		"name": types.StringType, "existing": types.BoolType, "message_ttl": types.StringType,
+	}
+	tierTypes     = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType, "return_exchange": types.StringType}
+	lineTypes     = types.MapType{ElemType: types.StringType}
+	topologyTypes = map[string]attr.Type{"exchanges": lineTypes, "queues": lineTypes, "bindings": lineTypes}
+)
+
+// part takes one attribute of a nested object; it is null when it is missing.
+// Decoding by reflection, as the framework offers it, took half of the
+// provider's own time.
+func part[T attr.Value](parts map[string]attr.Value, name string) T {
+	value, _ := parts[name].(T)
+	return value
+}
+
+// workQueue reads the nested attribute; a null or unknown one has only null
+// parts.
+func (m model) workQueue() workQueueModel {
+	parts := m.WorkQueue.Attributes()
+	w := workQueueModel{
+		Name:                 part[types.String](parts, "name"),
+		Existing:             part[types.Bool](parts, "existing"),
+		DeliveryLimit:        part[types.Int64](parts, "delivery_limit"),
+		MessageTTL:           part[types.String](parts, "message_ttl"),
+		MaxLength:            part[types.Int64](parts, "max_length"),
+		MaxLengthBytes:       part[types.Int64](parts, "max_length_bytes"),
+		Overflow:             part[types.String](parts, "overflow"),
+		SingleActiveConsumer: part[types.Bool](parts, "single_active_consumer"),
+		Arguments:            part[jsontypes.Normalized](parts, "arguments"),
+		Bindings:             part[types.List](parts, "bindings"),
+	}
+	if w.Bindings.IsNull() {
+		w.Bindings = types.ListNull(types.ObjectType{AttrTypes: bindingTypes})
+	}
+	return w
+}
+
+func (w workQueueModel) object() types.Object {
+	return types.ObjectValueMust(workQueueTypes, map[string]attr.Value{
+		"name": w.Name, "existing": w.Existing, "delivery_limit": w.DeliveryLimit, "message_ttl": w.MessageTTL,
+		"max_length": w.MaxLength, "max_length_bytes": w.MaxLengthBytes, "overflow": w.Overflow,
+		"single_active_consumer": w.SingleActiveConsumer, "arguments": w.Arguments, "bindings": w.Bindings,
+	})
+}
+
+func (m model) parkingQueue() parkingQueueModel {
+	parts := m.ParkingQueue.Attributes()
+	return parkingQueueModel{
+		Name:       part[types.String](parts, "name"),
+		Existing:   part[types.Bool](parts, "existing"),
+		MessageTTL: part[types.String](parts, "message_ttl"),
+	}
+}
+
+func (p parkingQueueModel) object() types.Object {
+	return types.ObjectValueMust(parkingQueueTypes, map[string]attr.Value{
+		"name": p.Name, "existing": p.Existing, "message_ttl": p.MessageTTL,
+	})
+}
+
+func (b bindingModel) object() types.Object {
+	return types.ObjectValueMust(bindingTypes, map[string]attr.Value{
+		"exchange": b.Exchange, "routing_key": b.RoutingKey, "headers": b.Headers,
+	})
+}
+
+func (t tierModel) object() types.Object {
+	return types.ObjectValueMust(tierTypes, map[string]attr.Value{
+		"delay": t.Delay, "queue": t.Queue, "return_exchange": t.ReturnExchange,
+	})
+}
+
+// isKnown says whether no part of the inputs is known only after apply.
+func (m model) isKnown(ctx context.Context) bool {
+	for _, value := range []attr.Value{m.Name, m.Delays, m.VHost, m.Strategy, m.QueueType, m.DeadLetterStrategy, m.WorkQueue, m.ParkingQueue} {
+		raw, err := value.ToTerraformValue(ctx)
+		if err != nil || !raw.IsFullyKnown() {
+			return false
+		}
+	}
+	return true
+}
+
+// chain converts the inputs, all of which must be known, to the domain.
+func (m model) chain() retry.Chain {
+	c := retry.Chain{
+		Name:               m.Name.ValueString(),
+		Strategy:           retry.Strategy(m.Strategy.ValueString()),
+		QueueType:          topology.QueueType(m.QueueType.ValueString()),
+		DeadLetterStrategy: retry.DeadLetterStrategy(m.DeadLetterStrategy.ValueString()),
+		Delays:             m.durations(),
+		Work:               m.workQueue().domain(),
+	}
+	p := m.parkingQueue()
+	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), MessageTTL: tfkit.DurationOf(p.MessageTTL)}
+	return c
+}
+
+func (w workQueueModel) domain() retry.WorkQueue {
+	return retry.WorkQueue{
+		Name:                 w.Name.ValueString(),
+		DeliveryLimit:        w.DeliveryLimit.ValueInt64Pointer(),
+		MessageTTL:           tfkit.DurationOf(w.MessageTTL),
+		MaxLength:            w.MaxLength.ValueInt64Pointer(),
+		MaxLengthBytes:       w.MaxLengthBytes.ValueInt64Pointer(),
+		Overflow:             w.Overflow.ValueString(),
+		SingleActiveConsumer: w.SingleActiveConsumer.ValueBool(),
+		Arguments:            tfkit.ArgumentsOf(w.Arguments),
+		Bindings:             bindings(w.Bindings),
+	}
+}
+
+func bindings(list types.List) []retry.SourceBinding {
+	elements := list.Elements()
+	bindings := make([]retry.SourceBinding, 0, len(elements))
+	for _, element := range elements {
+		object, _ := element.(types.Object)
+		parts := object.Attributes()
+		bindings = append(bindings, retry.SourceBinding{
+			Exchange:   part[types.String](parts, "exchange").ValueString(),
+			RoutingKey: part[types.String](parts, "routing_key").ValueString(),
+			Headers:    tfkit.ArgumentsOf(part[jsontypes.Normalized](parts, "headers")),
+		})
+	}
+	return bindings
+}
+
+// setInputs fills the inputs from a chain that was read from a broker.
+func (m *model) setInputs(c retry.Chain) {
+	m.Strategy = types.StringValue(string(c.Strategy))
+	m.QueueType = types.StringValue(string(c.QueueType))
+	m.DeadLetterStrategy = types.StringValue(string(c.DeadLetterStrategy))
+	m.DeletionPolicy = types.StringValue(ifEmpty)
+	delays := make([]attr.Value, 0, len(c.Delays))
+	for _, delay := range c.Delays {
+		delays = append(delays, types.StringValue(retry.FormatDuration(delay)))
+	}
+	m.Delays = types.ListValueMust(types.StringType, delays)
+	m.WorkQueue = newWorkQueueModel(c.Work).object()
+	m.ParkingQueue = parkingQueueModel{
+		Name:       types.StringValue(c.Parking.Name),
+		Existing:   types.BoolValue(false),
+		MessageTTL: tfkit.DurationValue(c.Parking.MessageTTL),
+	}.object()
+}
+
+func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
+	bindings := make([]attr.Value, 0, len(w.Bindings))
+	for _, b := range w.Bindings {
+		key := types.StringNull()
+		if b.RoutingKey != "" {
+			key = types.StringValue(b.RoutingKey)
+		}
+		bindings = append(bindings, bindingModel{Exchange: types.StringValue(b.Exchange), RoutingKey: key, Headers: tfkit.ArgumentsValue(b.Headers)}.object())
+	}
+	overflow := types.StringNull()
+	if w.Overflow != "" {
+		overflow = types.StringValue(w.Overflow)
+	}
+	return workQueueModel{
+		Name:                 types.StringValue(w.Name),
+		Existing:             types.BoolValue(false),
+		DeliveryLimit:        types.Int64PointerValue(w.DeliveryLimit),
+		MessageTTL:           tfkit.DurationValue(w.MessageTTL),
+		MaxLength:            types.Int64PointerValue(w.MaxLength),
+		MaxLengthBytes:       types.Int64PointerValue(w.MaxLengthBytes),
+		Overflow:             overflow,
+		SingleActiveConsumer: types.BoolValue(w.SingleActiveConsumer),
+		Arguments:            tfkit.ArgumentsValue(w.Arguments),
+		Bindings:             types.ListValueMust(types.ObjectType{AttrTypes: bindingTypes}, bindings),
+	}
+}
+
+// topologyValue writes a topology as lines. expected keeps the names of
+// bindings stable, see [topology.Topology.Lines].
+func topologyValue(t, expected *topology.Topology) types.Object {
+	lines := t.Lines(expected)
+	value := func(lines map[string]string) types.Map {
+		elements := make(map[string]attr.Value, len(lines))
+		for name, line := range lines {
+			elements[name] = types.StringValue(line)
+		}
+		return types.MapValueMust(types.StringType, elements)
+	}
+	return types.ObjectValueMust(topologyTypes, map[string]attr.Value{
+		"exchanges": value(lines.Exchanges), "queues": value(lines.Queues), "bindings": value(lines.Bindings),
+	})
+}
+
+// lines reads a topology's lines back from state or plan.
+func (m model) lines() topology.Lines {
+	parts := m.Topology.Attributes()
+	lines := func(kind string) map[string]string {
+		elements := part[types.Map](parts, kind).Elements()
+		lines := make(map[string]string, len(elements))
+		for name, line := range elements {
+			lines[name] = asString(line).ValueString()
+		}
+		return lines
+	}
+	return topology.Lines{Exchanges: lines("exchanges"), Queues: lines("queues"), Bindings: lines("bindings")}
+}

@@ -1,0 +1,267 @@
+package retrychain
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+func (r *chainResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = identityschema.Schema{
+		Attributes: map[string]identityschema.Attribute{
+			"vhost": identityschema.StringAttribute{OptionalForImport: true, Description: "Virtual host of the chain. Default: /."},
+			"name":  identityschema.StringAttribute{RequiredForImport: true, Description: "Name of the chain."},
+		},
+	}
+}
+
+func (r *chainResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Declares how a work queue retries: after each rejection the message waits in the next tier, comes back, and after the " +
+			"last one is parked. The plan shows every exchange, queue and binding that this expands into.\n\n" +
+			"The consumer has one duty: `basic.reject` or `basic.nack` with `requeue=false` when it fails. It counts nothing and republishes nothing.",
+		Attributes: inputs(ctx),
+	}
+	for name, attribute := range outputs() {
+		resp.Schema.Attributes[name] = attribute
+	}
+}
+
+func inputs(ctx context.Context) map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"name": schema.StringAttribute{
+			Required:            true,
+			MarkdownDescription: "Prefix of every object of the chain, and the name of its work queue unless `work_queue.name` gives another. Changing it makes a new chain.",
+			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+		},
+		"delays": schema.ListAttribute{
+			Required: true, ElementType: types.StringType,
+			MarkdownDescription: "Waits before each retry, in order, such as `[\"5s\", \"30s\", \"5m\"]`; one retry per element, at most 50. " +
+				"Units are `ms`, `s`, `m` and `h`. `\"0s\"` retries at once at the tail of the queue; an empty list parks a message at its " +
+				"first rejection. `\"60s\"` and `\"1m\"` are the same.",
+			Validators: []validator.List{
+				listvalidator.SizeAtMost(retry.MaxTiers),
+				listvalidator.ValueStringsAre(tfkit.Duration()),
+			},
+		},
+		"vhost": schema.StringAttribute{
+			Optional: true, Computed: true, Default: stringdefault.StaticString("/"),
+			MarkdownDescription: "Virtual host. It must exist. Changing it makes a new chain. Default: `/`.",
+			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+		},
+		"strategy": schema.StringAttribute{
+			Optional: true, Computed: true, Default: stringdefault.StaticString(string(retry.Headers)),
+			MarkdownDescription: "How the chain knows which attempt a message is at. `headers` (RabbitMQ 3.13.3 or later): by the exchange through which it came back; " +
+				"the routing key stays. `routing_key` (3.10 or later): by a routing key that names the tier, which consumers see on retries. " +
+				"Never chosen by the broker's version. Default: `headers`.",
+			Validators: []validator.String{stringvalidator.OneOf(string(retry.Headers), string(retry.RoutingKey))},
+		},
+		"queue_type": schema.StringAttribute{
+			Optional: true, Computed: true, Default: stringdefault.StaticString(string(topology.Quorum)),
+			MarkdownDescription: "Type of every queue of the chain: `quorum` or `classic`. Default: `quorum`.",
+			Validators:          []validator.String{stringvalidator.OneOf(string(topology.Quorum), string(topology.Classic))},
+		},
+		"dead_letter_strategy": schema.StringAttribute{
+			Optional: true, Computed: true,
+			MarkdownDescription: "Guarantee with which the broker moves a message from queue to queue. `at-least-once` needs quorum queues: no message is lost " +
+				"on the way, in rare cases one comes twice. `at-most-once`: the other way round. Default: `at-least-once` for quorum queues, " +
+				"`at-most-once` for classic ones.",
+			Validators: []validator.String{stringvalidator.OneOf(string(retry.AtLeastOnce), string(retry.AtMostOnce))},
+		},
+		"work_queue":    workQueueSchema(),
+		"parking_queue": parkingQueueSchema(),
+		"deletion_policy": schema.StringAttribute{
+			Optional: true, Computed: true, Default: stringdefault.StaticString(ifEmpty),
+			MarkdownDescription: "What a destroy does with messages. `if_empty`: it fails while any queue of the chain holds one. `delete`: it deletes them. " +
+				"`retain`: it leaves the whole chain on the broker and only forgets it. The value that was applied last counts: to change it, " +
+				"apply first and destroy then. Default: `if_empty`.",
+			Validators: []validator.String{stringvalidator.OneOf(ifEmpty, deleteAll, retain)},
+		},
+		"timeouts": timeoutsSchema(ctx),
+	}
+}
+
+func timeoutsSchema(ctx context.Context) schema.Attribute {
+	attribute := timeouts.Attributes(ctx, timeouts.Opts{
+		Create: true, Read: true, Update: true, Delete: true,
+		CreateDescription: "Longest time for a create, such as `30s`. Default: `5m`.",
+		ReadDescription:   "Longest time for a refresh. Default: `2m`.",
+		UpdateDescription: "Longest time for an update. Default: `10m`.",
+		DeleteDescription: "Longest time for a destroy, of which a proof that queues are empty takes 10 to 30 seconds. Default: `5m`.",
+	})
+	if nested, ok := attribute.(schema.SingleNestedAttribute); ok {
+		nested.MarkdownDescription = "Time limits of the operations. Default: those below."
+		return nested
+	}
+	return attribute
+}
+
+func workQueueSchema() schema.Attribute {
+	return schema.SingleNestedAttribute{
+		Optional: true, Computed: true,
+		MarkdownDescription: "The queue whose messages are retried. Default: a queue with the chain's name.",
+		Attributes: map[string]schema.Attribute{
+			"name": schema.StringAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Name of the work queue. Default: the chain's name.",
+			},
+			"existing": schema.BoolAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Whether the queue belongs to an application. Not supported yet: only `false` is accepted. Default: `false`.",
+				Validators:          []validator.Bool{notYet()},
+			},
+			"delivery_limit": schema.Int64Attribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "How often a message may go back to the queue without being rejected (a crash of its consumer, a requeue) before it is parked; `-1` for no limit. " +
+					"Quorum queues only. The queue is declared with 50 more, because newer brokers count the rounds through the tiers as well. " +
+					"Default: `20` for quorum queues on RabbitMQ 3.13.3 or later, else none.",
+				Validators: []validator.Int64{int64validator.AtLeast(retry.Unlimited)},
+			},
+			"message_ttl": schema.StringAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "How long a message may wait in the work queue before it is parked, such as `1h`. Default: for ever.",
+				Validators:          []validator.String{tfkit.Duration()},
+			},
+			"max_length": schema.Int64Attribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Largest number of messages in the work queue. Rejected messages that wait to be dead-lettered count as well. Default: no limit.",
+				Validators:          []validator.Int64{int64validator.AtLeast(0)},
+			},
+			"max_length_bytes": schema.Int64Attribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Largest size of all message bodies in the work queue, in bytes. Default: no limit.",
+				Validators:          []validator.Int64{int64validator.AtLeast(0)},
+			},
+			"overflow": schema.StringAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "What happens at the limit: `drop-head` parks the oldest message, `reject-publish` refuses new ones. " +
+					"Default: `reject-publish` with `at-least-once`, which needs it, else the broker's default, `drop-head`.",
+				Validators: []validator.String{stringvalidator.OneOf(retry.DropHead, retry.RejectPublish)},
+			},
+			"single_active_consumer": schema.BoolAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Whether only one consumer at a time gets messages. A retry changes the order of messages all the same. Default: `false`.",
+			},
+			"arguments": schema.StringAttribute{
+				Optional: true, Computed: true, CustomType: jsontypes.NormalizedType{},
+				MarkdownDescription: "Further arguments of the work queue as a JSON object with typed values, such as `jsonencode({ \"x-max-priority\" = 5 })`. " +
+					"Arguments that have an attribute of their own are refused. Default: none.",
+				Validators: []validator.String{tfkit.Arguments()},
+			},
+			"bindings": schema.ListNestedAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Exchanges that feed the work queue. They must exist when the chain is applied. Bindings made by others are left alone. Default: none.",
+				NestedObject:        schema.NestedAttributeObject{Attributes: bindingSchema()},
+			},
+		},
+	}
+}
+
+func bindingSchema() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"exchange": schema.StringAttribute{
+			Required:            true,
+			MarkdownDescription: "Name of the source exchange.",
+		},
+		"routing_key": schema.StringAttribute{
+			Optional:            true,
+			MarkdownDescription: "Routing key of the binding. Default: the empty key.",
+		},
+		"headers": schema.StringAttribute{
+			Optional: true, CustomType: jsontypes.NormalizedType{},
+			MarkdownDescription: "Arguments of the binding as a JSON object with typed values, for a headers exchange: " +
+				"`jsonencode({ \"x-match\" = \"all\", type = \"order\", version = 2 })`. RabbitMQ tells `2` from `\"2\"`. Default: none.",
+			Validators: []validator.String{tfkit.Arguments()},
+		},
+	}
+}
+
+func parkingQueueSchema() schema.Attribute {
+	return schema.SingleNestedAttribute{
+		Optional: true, Computed: true,
+		MarkdownDescription: "The queue for messages that used up their attempts. Default: a queue with the chain's name and `.parking`.",
+		Attributes: map[string]schema.Attribute{
+			"name": schema.StringAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Name of the parking queue. Default: the chain's name and `.parking`.",
+			},
+			"existing": schema.BoolAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Whether the queue is shared and belongs to somebody else. Not supported yet: only `false` is accepted. Default: `false`.",
+				Validators:          []validator.Bool{notYet()},
+			},
+			"message_ttl": schema.StringAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "After this time parked messages are **deleted**, for good. Default: they are kept for ever.",
+				Validators:          []validator.String{tfkit.Duration()},
+			},
+		},
+	}
+}
+
+func outputs() map[string]schema.Attribute {
+	lines := func(what string) schema.Attribute {
+		return schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: what}
+	}
+	return map[string]schema.Attribute{
+		"id": schema.StringAttribute{
+			Computed:            true,
+			MarkdownDescription: "`name@vhost`, as an import takes it. `%` and `@` inside the two parts are percent-encoded.",
+		},
+		"attempts": schema.Int64Attribute{
+			Computed:            true,
+			MarkdownDescription: "How often a message that always fails is delivered: the number of delays and one.",
+		},
+		"total_delay": schema.StringAttribute{
+			Computed:            true,
+			MarkdownDescription: "Sum of all delays.",
+		},
+		"tiers": schema.ListNestedAttribute{
+			Computed:            true,
+			MarkdownDescription: "The waits in their order.",
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"delay":           schema.StringAttribute{Computed: true, MarkdownDescription: "The wait, in its shortest form."},
+				"queue":           schema.StringAttribute{Computed: true, MarkdownDescription: "Queue in which messages wait."},
+				"return_exchange": schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange through which they come back."},
+			}},
+		},
+		"retry_exchange": schema.StringAttribute{
+			Computed:            true,
+			MarkdownDescription: "Dead-letter exchange of the work queue.",
+		},
+		"redrive_exchange": schema.StringAttribute{
+			Computed:            true,
+			MarkdownDescription: "Publish here what was taken out of the parking queue: it goes to the work queue with its routing key and starts again at the first attempt.",
+		},
+		"diagram": schema.StringAttribute{
+			Computed:            true,
+			MarkdownDescription: "The topology as a Mermaid flowchart, for a README or a pull request.",
+		},
+		"topology": schema.SingleNestedAttribute{
+			Computed: true,
+			MarkdownDescription: "Every object of the chain, one line each. The plan holds what is wanted, the state what is on the broker, and so a plan shows exactly what drifted. " +
+				"`ignore_changes` has no effect on it.",
+			Attributes: map[string]schema.Attribute{
+				"exchanges": lines("Type and arguments by name."),
+				"queues":    lines("Type and arguments by name."),
+				"bindings":  lines("Routing key and arguments by `source -> destination`."),
+			},
+		},
+	}
+}
