@@ -1,0 +1,7 @@
+import {
+  to = rabbitmq_retry_chain.orders
+  identity = {
+    vhost = "/"
+    name  = "orders"
+  }
+}

@@ -1,0 +1,4 @@
+import {
+  to = rabbitmq_retry_chain.orders
+  id = "orders@/"
+}

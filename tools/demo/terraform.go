@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
+)
+
+// exampleDir holds the configuration that the demo applies.
+const exampleDir = "examples/demo"
+
+// terraform runs the CLI in a folder of its own with the provider just built.
+type terraform struct {
+	*cli.Workspace
+	strategy string
+}
+
+func prepareTerraform(ctx context.Context, b demoBroker, cleanup *cleanups) (*terraform, error) {
+	if err := cli.DropMissingConfig(); err != nil {
+		return nil, err
+	}
+	path, _, err := cli.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	say("CLI %s", path)
+	dir, err := os.MkdirTemp("", "retry-demo-")
+	if err != nil {
+		return nil, err
+	}
+	cleanup.add("remove "+dir, func(context.Context) error { return os.RemoveAll(dir) })
+	start := time.Now()
+	if err := cli.BuildProvider(ctx, ".", dir); err != nil {
+		return nil, err
+	}
+	say("provider built in %.1f s", time.Since(start).Seconds())
+	config, err := os.ReadFile(filepath.Join(exampleDir, "main.tf"))
+	if err != nil {
+		return nil, err
+	}
+	workspace, err := cli.NewWorkspace(path, dir, dir, string(config))
+	if err != nil {
+		return nil, err
+	}
+	workspace.Env = append(workspace.Env,
+		"RABBITMQ_ENDPOINT="+b.endpoint, "RABBITMQ_USERNAME="+b.username, "RABBITMQ_PASSWORD="+b.password,
+		"RABBITMQ_AMQP_ENDPOINT="+withoutUser(b.amqp),
+		"TF_VAR_vhost="+vhost, "TF_VAR_strategy="+b.strategy())
+	return &terraform{Workspace: workspace, strategy: b.strategy()}, nil
+}
+
+// chain is what the demo uses of the resource's attributes.
+type chain struct {
+	Name      string `json:"name"`
+	Strategy  string `json:"strategy"`
+	WorkQueue struct {
+		Name string `json:"name"`
+	} `json:"work_queue"`
+	ParkingQueue struct {
+		Name string `json:"name"`
+	} `json:"parking_queue"`
+	Attempts int `json:"attempts"`
+	Tiers    []struct {
+		Delay string `json:"delay"`
+		Queue string `json:"queue"`
+	} `json:"tiers"`
+	RedriveExchange string                       `json:"redrive_exchange"`
+	Topology        map[string]map[string]string `json:"topology"`
+}
+
+func (tf *terraform) apply(ctx context.Context) (chain, error) {
+	config, err := os.ReadFile(filepath.Join(tf.Dir, "main.tf"))
+	if err != nil {
+		return chain{}, err
+	}
+	if _, text, found := strings.Cut(string(config), "\nresource "); found {
+		text, _, _ = strings.Cut("resource "+text, "\noutput ")
+		for line := range strings.Lines(strings.TrimSpace(text)) {
+			say("| %s", strings.TrimRight(line, "\n"))
+		}
+	}
+	begin := time.Now()
+	if _, err := tf.Run(ctx, "apply", "-auto-approve", "-no-color", "-input=false"); err != nil {
+		return chain{}, err
+	}
+	say("applied in %.1f s with strategy %q; on the broker there is now:", time.Since(begin).Seconds(), tf.strategy)
+	output, err := tf.Run(ctx, "output", "-json", "chain")
+	if err != nil {
+		return chain{}, err
+	}
+	var c chain
+	err = json.Unmarshal([]byte(output), &c)
+	return c, err
+}
+
+func (tf *terraform) destroy(ctx context.Context) error {
+	_, err := tf.Run(ctx, "destroy", "-auto-approve", "-no-color", "-input=false")
+	return err
+}
+
+func printChain(c chain) {
+	for _, kind := range []string{"exchanges", "queues", "bindings"} {
+		say("%s", kind)
+		for _, name := range sortedKeys(c.Topology[kind]) {
+			say("  %-44s %s", name, c.Topology[kind][name])
+		}
+	}
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func printKept(b demoBroker, tf *terraform) {
+	title("Everything is still there (KEEP=1)")
+	say("management interface  %s  user %s, virtual host %s", b.endpoint, b.username, vhost)
+	say("AMQP                  %s", b.amqp)
+	say("Terraform state       %s", tf.Dir)
+	if b.own != nil {
+		say("stop the broker       kill %s", processGroups(b.own.PIDs))
+	}
+}
+
+func processGroups(pids []int) string {
+	text := "--"
+	for _, pid := range pids {
+		text += fmt.Sprintf(" -%d", pid)
+	}
+	return text
+}
