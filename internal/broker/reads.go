@@ -14,8 +14,9 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// withoutStats keeps the broker from adding statistics to a single object:
-// existence and properties come from its database, and are current.
+// withoutStats keeps the broker from looking for statistics of queues and of
+// single objects: existence and properties come from its database, and are
+// current. A list of queues without them takes a third of the time (3.10).
 func withoutStats(columns string) url.Values {
 	return url.Values{"columns": {columns}, "disable_stats": {"true"}}
 }

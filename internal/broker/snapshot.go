@@ -98,7 +98,7 @@ func (c *Client) loadSnapshot(ctx context.Context, vhost string, s *snapshot) er
 			}
 		})
 	}
-	list("queues", url.Values{"columns": {queueColumns}}, &queues, func(rh *rabbithole.Client) error {
+	list("queues", withoutStats(queueColumns), &queues, func(rh *rabbithole.Client) error {
 		_, err := rh.ListQueuesIn(vhost)
 		return err
 	})

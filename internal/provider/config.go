@@ -3,6 +3,7 @@ package provider
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"reflect"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 )
 
 type model struct {
@@ -62,7 +63,7 @@ func (m model) settings(ctx context.Context, diags *diag.Diagnostics) broker.Con
 		ClientCertFile: optional(m.ClientCertFile, "RABBITMQ_CLIENTCERT"),
 		ClientKeyFile:  optional(m.ClientKeyFile, "RABBITMQ_CLIENTKEY"),
 		Proxy:          optional(m.Proxy, "RABBITMQ_PROXY"),
-		RequestTimeout: m.requestTimeout(),
+		RequestTimeout: requestTimeout(diags, m.RequestTimeout),
 		MaxRetries:     int(m.MaxRetries.ValueInt64()),
 	}
 	if !m.MaxRetries.IsNull() && config.MaxRetries == 0 {
@@ -103,13 +104,31 @@ func insecure(diags *diag.Diagnostics, value types.Bool) bool {
 }
 
 // requestTimeout expects a value that the schema's validator has accepted.
-func (m model) requestTimeout() time.Duration {
-	if m.RequestTimeout.IsNull() {
+func requestTimeout(diags *diag.Diagnostics, value types.String) time.Duration {
+	d := tfkit.DurationOf(value)
+	if d == nil {
 		return broker.DefaultRequestTimeout
 	}
-	d, err := retry.ParseDuration(m.RequestTimeout.ValueString())
-	if err != nil {
-		return broker.DefaultRequestTimeout
+	if *d == 0 {
+		diags.AddAttributeError(path.Root("request_timeout"), "Invalid Duration", "A request_timeout of zero leaves no time for any request. Leave it out for 30s.")
 	}
-	return d
+	return *d
+}
+
+// attributeOf names the attribute of each field of [broker.Config] that can be
+// wrong.
+var attributeOf = map[string]string{
+	"Endpoint": "endpoint", "Username": "username", "AMQPEndpoint": "amqp_endpoint", "CACertFile": "cacert_file",
+	"ClientCertFile": "clientcert_file", "ClientKeyFile": "clientkey_file", "Proxy": "proxy", "Headers": "headers",
+}
+
+// addConfigError adds an error of [broker.New] on the attribute that it is about.
+func addConfigError(diags *diag.Diagnostics, err error) {
+	const title = "Invalid Provider Configuration"
+	var wrong *broker.ConfigError
+	if errors.As(err, &wrong) && attributeOf[wrong.Field] != "" {
+		diags.AddAttributeError(path.Root(attributeOf[wrong.Field]), title, tfkit.Sentence(err.Error()))
+		return
+	}
+	tfkit.AddError(diags, title, err)
 }

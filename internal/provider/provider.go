@@ -47,7 +47,7 @@ func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.Configure
 		settings.UserAgent = "terraform-provider-rabbitmq/" + p.version
 		client, err := broker.New(settings)
 		if err != nil {
-			tfkit.AddError(&resp.Diagnostics, "Invalid Provider Configuration", err)
+			addConfigError(&resp.Diagnostics, err)
 			return
 		}
 		data.Client = client

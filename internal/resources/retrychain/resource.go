@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -45,12 +46,24 @@ func (r *chainResource) Configure(_ context.Context, req resource.ConfigureReque
 	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
+// knowsBroker adds an error when the provider's configuration is not known:
+// then there is no client.
+func (r *chainResource) knowsBroker(diags *diag.Diagnostics) bool {
+	if r.data != nil && r.data.Client != nil {
+		return true
+	}
+	diags.AddError("Broker Not Known",
+		"A part of the provider's configuration is known only after apply, and so no broker can be asked or changed. Apply what it comes from "+
+			"first, with -target, or write the value into the provider block.")
+	return false
+}
+
 func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, d := plan.Timeouts.Create(ctx, createTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() {
+	if resp.Diagnostics.HasError() || !r.knowsBroker(&resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -84,6 +97,9 @@ func (r *chainResource) Read(ctx context.Context, req resource.ReadRequest, resp
 	timeout, d := state.Timeouts.Read(ctx, readTimeout)
 	resp.Diagnostics.Append(d...)
 	if resp.Diagnostics.HasError() || r.data.Client == nil {
+		if state.Delays.IsNull() {
+			r.knowsBroker(&resp.Diagnostics) // an import has nothing to show for it
+		}
 		return // without a broker to ask, the state stays as it is
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -121,7 +137,7 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	timeout, d := plan.Timeouts.Update(ctx, updateTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() {
+	if resp.Diagnostics.HasError() || !r.knowsBroker(&resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -154,7 +170,7 @@ func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, d := state.Timeouts.Delete(ctx, deleteTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() {
+	if resp.Diagnostics.HasError() || !r.knowsBroker(&resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
