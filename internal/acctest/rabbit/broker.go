@@ -260,18 +260,28 @@ func (b *Broker) Running(ctx context.Context) bool {
 	return b.run.running()
 }
 
+// endedAfter is how many looks in a row have to miss a node to call it ended.
+const endedAfter = 5
+
 // settle waits until the broker answers and notes what it says of itself.
 func (b *Broker) settle(ctx context.Context) error {
 	b.PIDs = b.run.pids()
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit,
 		fmt.Errorf("no answer within %s", startLimit))
 	defer cancel()
+	absent := 0
 	for {
 		err := b.answers(ctx)
 		if err == nil {
 			return nil
 		}
-		if !b.run.running() {
+		// A process that is just replacing itself by another program, as the
+		// node's scripts do, is not seen for a moment.
+		absent++
+		if b.run.running() {
+			absent = 0
+		}
+		if absent >= endedAfter {
 			return fmt.Errorf("the node ended before it answered; the end of its log:\n%s", b.run.logTail())
 		}
 		select {
