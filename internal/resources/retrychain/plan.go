@@ -93,7 +93,9 @@ func defaultDeliveryLimit(m model, f *facts) types.Int64 {
 
 func defaultOverflow(m model) types.String {
 	switch {
-	case m.DeadLetterStrategy.IsUnknown():
+	case m.QueueType.ValueString() == string(topology.Classic):
+		return types.StringNull()
+	case m.DeadLetterStrategy.IsUnknown(), m.QueueType.IsUnknown():
 		return types.StringUnknown()
 	case m.DeadLetterStrategy.ValueString() == string(retry.AtLeastOnce):
 		return types.StringValue(retry.RejectPublish)

@@ -22,6 +22,9 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
+// maxNameBytes is the longest name of an exchange, in bytes of UTF-8.
+const maxNameBytes = 255
+
 func (r *chainResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
 	resp.IdentitySchema = identityschema.Schema{
 		Attributes: map[string]identityschema.Attribute{
@@ -57,12 +60,14 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 				"first rejection. `\"60s\"` and `\"1m\"` are the same.",
 			Validators: []validator.List{
 				listvalidator.SizeAtMost(retry.MaxTiers),
+				listvalidator.NoNullValues(),
 				listvalidator.ValueStringsAre(tfkit.Duration()),
 			},
 		},
 		"vhost": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString("/"),
 			MarkdownDescription: "Virtual host. It must exist. Changing it makes a new chain. Default: `/`.",
+			Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
 			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
 		},
 		"strategy": schema.StringAttribute{
@@ -178,6 +183,7 @@ func bindingSchema() map[string]schema.Attribute {
 		"exchange": schema.StringAttribute{
 			Required:            true,
 			MarkdownDescription: "Name of the source exchange.",
+			Validators:          []validator.String{stringvalidator.LengthAtMost(maxNameBytes)},
 		},
 		"routing_key": schema.StringAttribute{
 			Optional:            true,
