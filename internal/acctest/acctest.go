@@ -64,10 +64,11 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Each runs the test once per broker, as parallel subtests. Without TF_ACC it
-// skips.
+// Each runs the test once per broker, as parallel subtests, and in parallel with
+// other tests: most of them wait most of the time. Without TF_ACC it skips.
 func Each(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 	t.Helper()
+	t.Parallel()
 	for _, b := range Brokers(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
@@ -90,10 +91,13 @@ func EachModern(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 }
 
 // Modern says whether the broker is 3.13 or later.
-func Modern(b *rabbit.Broker) bool {
-	var major, minor int
-	_, err := fmt.Sscanf(b.Version, "%d.%d", &major, &minor)
-	return err == nil && (major > 3 || minor >= 13)
+func Modern(b *rabbit.Broker) bool { return AtLeast(b, 3, 13) }
+
+// AtLeast says whether the broker is of that version or a later one.
+func AtLeast(b *rabbit.Broker, major, minor int) bool {
+	var x, y int
+	_, err := fmt.Sscanf(b.Version, "%d.%d", &x, &y)
+	return err == nil && (x > major || x == major && y >= minor)
 }
 
 // Brokers returns the brokers to test against, started on first use.

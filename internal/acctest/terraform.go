@@ -3,9 +3,11 @@ package acctest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -63,6 +65,24 @@ func Reconfigure(t *testing.T, w *cli.Workspace, config string) {
 	t.Helper()
 	if err := w.Configure(requiredProviders + config); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// NeedActions skips the test unless the CLI is Terraform 1.14 or later, the
+// first with actions. OpenTofu 1.12 has none.
+func NeedActions(t *testing.T) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), "version")
+	command.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1")
+	output, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(string(output), "\n")
+	var major, minor int
+	_, err = fmt.Sscanf(name, "Terraform v%d.%d", &major, &minor)
+	if err != nil || major < 1 || major == 1 && minor < 14 {
+		t.Skipf("actions need Terraform 1.14, this is %s: name a later one in TF_ACC_TERRAFORM_PATH", name)
 	}
 }
 

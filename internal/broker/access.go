@@ -12,8 +12,8 @@ import (
 
 // MissingPermissions lists what the user may not do and has to, to declare
 // everything in the topology: one sentence per permission and object. The list
-// is empty where the broker does not let the user see its own permissions
-// (only administrators may read them).
+// holds only missing tags where the broker does not let the user see its own
+// permissions (only administrators may read them).
 //
 // Declarations over HTTP need the permissions of AMQP 0-9-1, even for
 // administrators: configure on what is declared; read on a queue and write on
@@ -21,11 +21,15 @@ import (
 // exchange; write on a binding's destination and read on its source
 // (rabbit_channel, all versions).
 func (c *Client) MissingPermissions(ctx context.Context, vhost string, t *topology.Topology) ([]string, error) {
-	configure, write, read, known, err := c.Permissions(ctx, vhost)
-	if err != nil || !known {
+	missing, err := c.missingTags(ctx, t)
+	if err != nil {
 		return nil, err
 	}
-	check := permissionCheck{patterns: map[string]string{"configure": configure, "write": write, "read": read}}
+	configure, write, read, known, err := c.Permissions(ctx, vhost)
+	if err != nil || !known {
+		return missing, err
+	}
+	check := permissionCheck{missing: missing, patterns: map[string]string{"configure": configure, "write": write, "read": read}}
 	for _, e := range t.Exchanges() {
 		check.need("configure", "exchange", e.Name)
 		if alternate := e.Alternate(); alternate != "" {
@@ -46,6 +50,20 @@ func (c *Client) MissingPermissions(ctx context.Context, vhost string, t *topolo
 	}
 	slices.Sort(check.missing)
 	return slices.Compact(check.missing), nil
+}
+
+// missingTags says what tag the user lacks to set policies. Every user can read
+// its own tags.
+func (c *Client) missingTags(ctx context.Context, t *topology.Topology) ([]string, error) {
+	policies := t.Policies()
+	if len(policies) == 0 {
+		return nil, nil
+	}
+	tags, err := c.whoami(ctx)
+	if err != nil || slices.Contains(tags, "administrator") || slices.Contains(tags, "policymaker") {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("%s for policy %q (the user's tags are %q)", needsPolicymaker, policies[0].Name, tags)}, nil
 }
 
 type permissionCheck struct {

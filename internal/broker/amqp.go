@@ -55,38 +55,38 @@ func (s amqpSettings) dialer(ctx context.Context, c *Client) (messages.Dialer, e
 		d.Address = s.given.Scheme + "://" + net.JoinHostPort(s.given.Hostname(), port)
 		return d, nil
 	}
-	info, err := c.Info(ctx)
+	found, err := c.services(ctx)
 	if err != nil {
 		return d, err
 	}
 	secure := c.endpoint.Scheme == "https"
-	port, found := listenerPort(info, secure)
+	port, offered := found.port(secure)
 	scheme := "amqp"
 	if secure {
 		scheme = "amqps"
 	}
 	d.Address = scheme + "://" + net.JoinHostPort(c.endpoint.Hostname(), port)
-	if !found {
+	if !offered {
 		return d, &AMQPError{Address: d.Address, Problem: "the broker has no such listener"}
 	}
 	return d, nil
 }
 
-// listenerPort returns the port of the node that answered, or else that of any
+// port returns the AMQP port of the node that answered, or else that of any
 // node. found is false when the listeners are known and none fits.
-func listenerPort(info Info, secure bool) (port string, found bool) {
-	if len(info.Listeners) == 0 {
+func (s *services) port(secure bool) (port string, found bool) {
+	if len(s.listeners) == 0 {
 		return defaultPort(secure), true
 	}
 	want := amqpListener
 	if secure {
 		want = amqpsListener
 	}
-	for _, l := range info.Listeners {
+	for _, l := range s.listeners {
 		if l.Protocol != want {
 			continue
 		}
-		if l.Node == info.Node {
+		if l.Node == s.node {
 			return strconv.Itoa(l.Port), true
 		}
 		if !found {
@@ -106,16 +106,42 @@ func defaultPort(secure bool) string {
 	return strconv.Itoa(amqpPort)
 }
 
-func (c *Client) openAMQP(ctx context.Context, vhost string) (depthReader, error) {
+// session is a connection to a virtual host over AMQP.
+type session interface {
+	// Depths returns the depth of every queue that exists.
+	Depths(ctx context.Context, queues []string) (map[string]messages.Depth, error)
+	Glance(ctx context.Context, queue string) (messages.Depth, error)
+	Probe(ctx context.Context, queue string) error
+	Watch(ctx context.Context, queue string) (watch, error)
+	MayPutBack(ctx context.Context, queue string) error
+	PutBack(ctx context.Context, queue string, only []string, held []messages.Message) (left []messages.Message, err error)
+	Close() error
+}
+
+// watch is a [messages.Watch].
+type watch interface {
+	Depth(ctx context.Context) (messages.Depth, error)
+	Held() []messages.Message
+	Rest(ctx context.Context) (held []messages.Message, gone bool)
+	Release(ctx context.Context, limit int64) error
+}
+
+func (c *Client) openAMQP(ctx context.Context, vhost string) (session, error) {
 	d, err := c.AMQP(ctx)
 	if err != nil {
 		return nil, err
 	}
-	session, err := d.Open(ctx, vhost)
-	if err != nil {
+	s, err := d.Open(ctx, vhost)
+	var refused *messages.RefusedError
+	switch {
+	case errors.Is(err, messages.ErrVhost):
+		return nil, c.vhostError(ctx, vhost)
+	case errors.As(err, &refused):
+		return nil, &CredentialsError{Endpoint: d.Address, Username: c.username, Reason: refused.Reason}
+	case err != nil:
 		return nil, c.amqpError(ctx, d.Address, err)
 	}
-	return amqpDepths{session, d.Address}, nil
+	return amqpSession{s, c, d.Address}, nil
 }
 
 func (c *Client) amqpError(ctx context.Context, address string, err error) error {
@@ -125,18 +151,39 @@ func (c *Client) amqpError(ctx context.Context, address string, err error) error
 	return &AMQPError{Address: address, Problem: err.Error(), Err: err}
 }
 
-// amqpDepths gives the errors of a session their address.
-type amqpDepths struct {
+// amqpSession gives the errors of a session their address.
+type amqpSession struct {
 	*messages.Session
+	client  *Client
 	address string
 }
 
-func (d amqpDepths) Depths(ctx context.Context, queues []string) (map[string]messages.Depth, error) {
-	depths, err := d.Session.Depths(ctx, queues)
-	if err != nil && ctx.Err() == nil {
-		err = &AMQPError{Address: d.address, Problem: err.Error(), Err: err}
+func (s amqpSession) Depths(ctx context.Context, queues []string) (map[string]messages.Depth, error) {
+	depths, err := s.Session.Depths(ctx, queues)
+	if err != nil {
+		return nil, s.client.amqpError(ctx, s.address, err)
 	}
-	return depths, err
+	return depths, nil
+}
+
+func (s amqpSession) Glance(ctx context.Context, queue string) (messages.Depth, error) {
+	depth, err := s.Session.Glance(ctx, queue)
+	if err != nil {
+		return depth, s.client.amqpError(ctx, s.address, err)
+	}
+	return depth, nil
+}
+
+func (s amqpSession) Watch(ctx context.Context, queue string) (watch, error) {
+	w, err := s.Session.Watch(ctx, queue)
+	var refused *messages.RefusedError
+	switch {
+	case errors.Is(err, messages.ErrNotFound), errors.As(err, &refused):
+		return nil, err
+	case err != nil:
+		return nil, s.client.amqpError(ctx, s.address, err)
+	}
+	return w, nil
 }
 
 // inUse makes an InUseError of the broker's refusal to delete a queue.

@@ -14,8 +14,8 @@ import (
 // carried out, so that nothing is left in an unknown state.
 //
 // After each step that succeeded it calls done, if that is not nil, from
-// several goroutines at once. created says whether the step declared an object
-// that did not exist before. An error of done counts as a failure of the step.
+// several goroutines at once. created says whether the step declared an object,
+// or set a policy, that did not exist before. An error of done counts as a failure of the step.
 func (c *Client) Apply(ctx context.Context, vhost string, stages []topology.Stage, mode DeleteMode,
 	done func(step topology.Step, created bool) error,
 ) error {
@@ -59,6 +59,12 @@ func (c *Client) applyStep(ctx context.Context, vhost string, step topology.Step
 		return false, c.DeleteQueue(ctx, vhost, *step.DeleteQueue, mode)
 	case step.DeleteExchange != nil:
 		return false, c.DeleteExchange(ctx, vhost, step.DeleteExchange.Name)
+	case step.DeleteUnfed != nil:
+		return false, c.deleteUnfed(ctx, vhost, *step.DeleteUnfed)
+	case step.SetPolicy != nil:
+		return c.setPolicy(ctx, vhost, *step.SetPolicy)
+	case step.DeletePolicy != nil:
+		return false, c.DeletePolicy(ctx, vhost, step.DeletePolicy.Name)
 	default:
 		return false, nil
 	}

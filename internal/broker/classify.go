@@ -2,11 +2,13 @@ package broker
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"mime"
 	"net"
@@ -163,10 +165,9 @@ func newAPIError(k *call, response *http.Response) *APIError {
 		Reason json.RawMessage `json:"reason"`
 	}
 	if isJSON(response) && json.Unmarshal(k.answer, &body) == nil {
-		e.Reason = plain(body.Reason)
-		if e.Reason == "" {
-			e.Reason = plain(body.Error)
-		}
+		// 3.10 and 4.0 write reasons for HTML: "&lt;&lt;\"x\"&gt;&gt; is not a valid
+		// message TTL".
+		e.Reason = html.UnescapeString(cmp.Or(plain(body.Reason), plain(body.Error)))
 	}
 	switch {
 	case e.Reason != "":

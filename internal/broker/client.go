@@ -33,15 +33,17 @@ type Client struct {
 	slots chan struct{}
 
 	info        cache[Info]
+	aside       cache[services]
 	snapshots   cache[snapshot]
 	permissions cache[userPermissions]
+	deprecated  cache[[]string]
 	access      accessLog
 
 	amqp amqpSettings
-	// openDepths connects to a virtual host over AMQP.
-	openDepths func(ctx context.Context, vhost string) (depthReader, error)
-	proof      proofTiming
-	sleep      func(context.Context, time.Duration) error
+	// openSession connects to a virtual host over AMQP.
+	openSession func(ctx context.Context, vhost string) (session, error)
+	proof       proofTiming
+	sleep       func(context.Context, time.Duration) error
 }
 
 // New returns a client for the broker that cfg describes. It checks cfg and
@@ -86,7 +88,7 @@ func New(cfg Config) (*Client, error) {
 		proof:     productionProof,
 		sleep:     sleep,
 	}
-	c.openDepths = c.openAMQP
+	c.openSession = c.openAMQP
 	return c, nil
 }
 

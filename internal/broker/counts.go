@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 )
@@ -56,6 +57,28 @@ func (c Counts) holdsSome() bool {
 }
 
 func positive(n *int64) bool { return n != nil && *n > 0 }
+
+// PendingDeadLetters returns how many messages wait to be dead-lettered at
+// least once. Where the broker reports no such number, as for classic queues,
+// it is what the total exceeds its parts by. known is false while the counts are
+// missing. Three messages that had just expired showed after 6.9 s at the latest
+// (3.10.8, 4.0.5, 4.3.6).
+func (c Counts) PendingDeadLetters() (n int64, known bool) {
+	switch {
+	case !c.Exists:
+		return 0, true
+	case !c.Complete():
+		return 0, false
+	}
+	n = *c.Messages - *c.Ready - *c.Unacknowledged
+	if c.Delayed != nil {
+		n -= *c.Delayed
+	}
+	if c.DeadLetters != nil {
+		n = max(n, *c.DeadLetters)
+	}
+	return max(n, 0), true
+}
 
 // String says what is in the queue, such as "3 messages (2 ready, 1
 // unacknowledged)".
@@ -147,4 +170,30 @@ func (c *Client) Counts(ctx context.Context, vhost, queue string) (Counts, error
 func isNotFound(err error) bool {
 	var missing *NotFoundError
 	return errors.As(err, &missing)
+}
+
+// PendingDeadLetters counts the dead letters on their way out of the queue. The
+// broker's numbers can be 7 s old, so that they tell of messages that have
+// arrived and not of new ones, and those of a new queue are missing for up to
+// 10 s: only what they say after this time counts. On a busy broker they can be
+// older still, and so dead letters have some more time to arrive.
+func (c *Client) PendingDeadLetters(ctx context.Context, vhost, queue string) (int64, Counts, error) {
+	const settle, patience, poll = 7 * time.Second, 20 * time.Second, time.Second
+	for began := time.Now(); ; {
+		counts, err := c.Counts(ctx, vhost, queue)
+		if err != nil {
+			return 0, counts, err
+		}
+		pending, known := counts.PendingDeadLetters()
+		switch {
+		case known && pending == 0 && time.Since(began) > settle, known && time.Since(began) > patience:
+			return pending, counts, nil
+		case time.Since(began) > patience:
+			return 0, counts, fmt.Errorf("the broker does not report the number of messages in queue %q, and so nobody knows whether dead letters are on their way, which RabbitMQ would delete. "+
+				"Nothing was changed; apply again", queue)
+		}
+		if err := c.sleep(ctx, poll); err != nil {
+			return 0, counts, err
+		}
+	}
 }

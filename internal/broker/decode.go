@@ -163,3 +163,22 @@ func (b bindingJSON) binding() topology.Binding {
 		Arguments:       topology.Arguments(b.Arguments),
 	}
 }
+
+type policyJSON struct {
+	Name       string    `json:"name"`
+	Pattern    string    `json:"pattern"`
+	ApplyTo    string    `json:"apply-to"`
+	Priority   int64     `json:"priority"`
+	Definition arguments `json:"definition"`
+}
+
+func (p policyJSON) policy(operator bool) topology.Policy {
+	return topology.Policy{
+		Name:       p.Name,
+		Operator:   operator,
+		Pattern:    p.Pattern,
+		ApplyTo:    p.ApplyTo,
+		Priority:   p.Priority,
+		Definition: topology.Arguments(p.Definition),
+	}
+}

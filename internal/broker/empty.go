@@ -8,29 +8,31 @@ import (
 	"sync"
 	"time"
 
-	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
-
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// proofTiming are the times of [Client.ProveEmpty]. Tests shorten them.
+// proofTiming are the times of [Client.ProveEmpty] and [Client.DeleteQueue].
+// Tests shorten them.
 type proofTiming struct {
 	// interval lies between the two reads.
 	interval time.Duration
 	// patience is how long missing counts are waited for, asking every poll.
 	patience, poll time.Duration
+	// settle is how long after its start a node may be recovering its queues.
+	settle time.Duration
+	// leader is how long the leader of a quorum queue may take to show a
+	// consumer, and to end it when the queue is deleted.
+	leader time.Duration
+	// grace is how long after the end of its context a deletion goes on to put
+	// back what it holds.
+	grace time.Duration
 }
 
 // RabbitMQ refreshes counts every 5 s. A new quorum queue with 300 messages
 // showed zeros until 6.7 s on 4.3.6, and no counts for up to 10 s on 3.10.8.
-var productionProof = proofTiming{interval: 10 * time.Second, patience: 20 * time.Second, poll: 2 * time.Second}
-
-// depthReader reads exact numbers over AMQP.
-type depthReader interface {
-	// Depths returns the depth of every queue that exists.
-	Depths(ctx context.Context, queues []string) (map[string]messages.Depth, error)
-	Close() error
+var productionProof = proofTiming{
+	interval: 10 * time.Second, patience: 20 * time.Second, poll: 2 * time.Second, settle: 2 * time.Minute,
+	leader: 10 * time.Second, grace: 30 * time.Second,
 }
 
 // ProveEmpty proves that none of the queues holds a message or has a consumer.
@@ -52,116 +54,135 @@ type depthReader interface {
 // It returns an [AMQPError] when the broker cannot be reached over AMQP, and a
 // [StatsError] when the broker keeps no counts.
 func (c *Client) ProveEmpty(ctx context.Context, vhost string, queues []topology.Queue) ([]Counts, error) {
-	if len(queues) == 0 {
-		return nil, nil
-	}
-	info, err := c.Info(ctx)
+	p, err := c.prove(ctx, vhost, queues, false)
 	if err != nil {
 		return nil, err
 	}
-	if info.StatsDisabled {
-		return nil, &StatsError{Endpoint: c.Endpoint()}
-	}
-	depths, err := c.openDepths(ctx, vhost)
-	if err != nil {
-		return nil, err
-	}
-	defer depths.Close() //nolint:errcheck // nothing was sent that could be lost
+	return p.rest, nil
+}
 
-	p := proof{client: c, vhost: vhost, depths: depths}
+// Emptiness is the proof of [Client.ProveEmpty] for each queue by itself: one
+// that holds something does not end the proof of the others. empty are those
+// that were proved empty, and rest is what was last seen of the others. Queues
+// that do not exist are in neither. It takes as long as a proof of all.
+func (c *Client) Emptiness(ctx context.Context, vhost string, queues []topology.Queue) (empty []string, rest []Counts, err error) {
+	p, err := c.prove(ctx, vhost, queues, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.empty, p.rest, nil
+}
+
+func (c *Client) prove(ctx context.Context, vhost string, queues []topology.Queue, each bool) (proof, error) {
+	p := proof{client: c, vhost: vhost, each: each}
+	if len(queues) == 0 {
+		return p, nil
+	}
+	found, err := c.services(ctx)
+	if err != nil {
+		return p, err
+	}
+	if found.statsDisabled {
+		return p, &StatsError{Endpoint: c.Endpoint()}
+	}
+	p.depths, err = c.openSession(ctx, vhost)
+	if err != nil {
+		return p, err
+	}
+	defer p.depths.Close() //nolint:errcheck // nothing was sent that could be lost
+
 	for _, q := range queues {
 		p.candidates = append(p.candidates, q.Name)
 	}
-	return p.run(ctx)
+	err = p.run(ctx)
+	return p, err
 }
 
-// proof is one run of ProveEmpty.
+// proof is one run of ProveEmpty or Emptiness.
 type proof struct {
 	client *Client
 	vhost  string
-	depths depthReader
-	// candidates are the queues that are not proved empty yet.
+	depths session
+	// each says that a queue which holds something does not end the proof.
+	each bool
+	// candidates are the queues that are not decided yet.
 	candidates []string
 	// seen holds what the last read found of those that were not empty.
 	seen map[string]Counts
+	// empty and rest are the queues that are decided.
+	empty []string
+	rest  []Counts
 }
 
 // maxReads is one more than the two a proof needs: counts of the first read can
-// be old and tell of messages that are gone.
+// be old and tell of messages that are gone. After it every queue is decided.
 const maxReads = 3
 
 // run reads until every queue was empty twice in a row, or is certain not to be.
-func (p *proof) run(ctx context.Context) ([]Counts, error) {
+func (p *proof) run(ctx context.Context) error {
 	for n := range maxReads {
 		before := p.seen
 		if err := p.read(ctx, n == 0); err != nil {
-			return nil, err
+			return err
 		}
 		if n > 0 {
-			p.dropProved(before)
+			p.takeEmpty(before)
 		}
-		if len(p.candidates) == 0 || p.certain(n) || n == maxReads-1 {
+		p.takeFull(n)
+		if len(p.candidates) == 0 || len(p.rest) > 0 && !p.each {
 			break
 		}
 		if err := p.client.sleep(ctx, p.client.proof.interval); err != nil {
-			return nil, fmt.Errorf("stopped while waiting to count the messages again: %w", err)
+			return fmt.Errorf("stopped while waiting to count the messages again: %w", err)
 		}
 	}
-	var unproved []Counts
-	for _, name := range p.candidates {
-		unproved = append(unproved, p.seen[name])
-	}
-	return unproved, nil
+	return nil
 }
 
-// dropProved ends the proof for queues that were empty in this read and in the
-// one before.
-func (p *proof) dropProved(before map[string]Counts) {
+// takeEmpty decides on queues that were empty in this read and in the one
+// before.
+func (p *proof) takeEmpty(before map[string]Counts) {
 	p.candidates = slices.DeleteFunc(p.candidates, func(name string) bool {
 		_, full := p.seen[name]
 		_, wasFull := before[name]
-		return !full && !wasFull
+		if full || wasFull {
+			return false
+		}
+		p.empty = append(p.empty, name)
+		return true
 	})
 }
 
-// certain says whether no more reads can prove every queue empty: one has
-// messages or a consumer by the exact numbers, or messages in a later read than
-// the first. It keeps only those that were found with something.
-func (p *proof) certain(reads int) bool {
-	exact := func(c Counts) bool { return positive(c.AMQPReady) || positive(c.AMQPConsumers) }
-	certain := reads > 0 && len(p.seen) > 0
-	for _, counts := range p.seen {
-		certain = certain || exact(counts)
+// takeFull decides on queues that no more reads can prove empty: with messages
+// or a consumer by the exact numbers, or with anything in a later read than the
+// first. When one is enough, all that seem to hold something go with it.
+func (p *proof) takeFull(reads int) {
+	certain := func(name string) bool {
+		found, full := p.seen[name]
+		return full && (reads > 0 || positive(found.AMQPReady) || positive(found.AMQPConsumers))
 	}
-	if certain {
-		p.candidates = slices.DeleteFunc(p.candidates, func(name string) bool {
-			_, full := p.seen[name]
-			return !full
-		})
+	if !p.each && !slices.ContainsFunc(p.candidates, certain) {
+		return
 	}
-	return certain
+	p.candidates = slices.DeleteFunc(p.candidates, func(name string) bool {
+		found, full := p.seen[name]
+		if !full || p.each && !certain(name) {
+			return false
+		}
+		p.rest = append(p.rest, found)
+		return true
+	})
 }
 
 // read counts the candidates' messages. With patience it waits for missing
 // counts.
 func (p *proof) read(ctx context.Context, patient bool) error {
 	counts, err := p.counts(ctx, p.candidates)
+	if err == nil && patient {
+		err = p.complete(ctx, counts)
+	}
 	if err != nil {
 		return err
-	}
-	for began := time.Now(); patient && time.Since(began) < p.client.proof.patience; {
-		missing := incomplete(counts)
-		if len(missing) == 0 {
-			break
-		}
-		if err := p.client.sleep(ctx, p.client.proof.poll); err != nil {
-			return fmt.Errorf("stopped while waiting for the broker to count messages: %w", err)
-		}
-		again, err := p.counts(ctx, missing)
-		if err != nil {
-			return err
-		}
-		maps.Copy(counts, again)
 	}
 	// The exact numbers come last, so that they are the freshest.
 	depths, err := p.depths.Depths(ctx, p.candidates)
@@ -179,6 +200,41 @@ func (p *proof) read(ctx context.Context, patient bool) error {
 		found.AMQPReady, found.AMQPConsumers = &ready, &consumers
 		if !found.Empty() {
 			p.seen[name] = found
+		}
+	}
+	return nil
+}
+
+// complete waits for missing counts. Those that do not come may be of queues that
+// are half made.
+func (p *proof) complete(ctx context.Context, counts map[string]Counts) error {
+	missing := incomplete(counts)
+	for began := time.Now(); len(missing) > 0 && time.Since(began) < p.client.proof.patience; {
+		if err := p.client.sleep(ctx, p.client.proof.poll); err != nil {
+			return fmt.Errorf("stopped while waiting for the broker to count messages: %w", err)
+		}
+		again, err := p.counts(ctx, missing)
+		if err != nil {
+			return err
+		}
+		maps.Copy(counts, again)
+		missing = incomplete(counts)
+	}
+	return p.takeHalfMade(ctx, missing)
+}
+
+// takeHalfMade decides on queues that have no counts because they were never
+// made to the end: they are empty.
+func (p *proof) takeHalfMade(ctx context.Context, uncounted []string) error {
+	for _, name := range uncounted {
+		// Asked for each queue: time passes while one is waited for.
+		half, err := p.client.halfMade(ctx, p.vhost, name, p.client.unsettled(ctx))
+		if err != nil {
+			return err
+		}
+		if half {
+			p.empty = append(p.empty, name)
+			p.candidates = slices.DeleteFunc(p.candidates, func(n string) bool { return n == name })
 		}
 	}
 	return nil
@@ -216,73 +272,4 @@ func (p *proof) counts(ctx context.Context, queues []string) (map[string]Counts,
 	}
 	group.Wait()
 	return counts, context.Cause(ctx)
-}
-
-// DeleteMode says what a queue may hold when it is deleted.
-type DeleteMode int
-
-const (
-	// OnlyIfEmpty deletes a queue that [Client.ProveEmpty] has just proved
-	// empty, and lets the broker refuse what it can refuse.
-	OnlyIfEmpty DeleteMode = iota
-	// Always deletes the queue with all its messages.
-	Always
-)
-
-// DeleteQueue deletes the queue and its bindings. It is no error when the
-// queue is gone.
-//
-// With OnlyIfEmpty a queue with ready messages or consumers is an [InUseError].
-// For classic queues the broker itself sees to that, in one step with the
-// deletion; messages that are delivered but not acknowledged it does not count
-// (3.10 to 4.3). Quorum queues cannot be deleted conditionally in these
-// versions and streams ignore the condition, so both are asked over AMQP right
-// before.
-func (c *Client) DeleteQueue(ctx context.Context, vhost string, q topology.Queue, mode DeleteMode) error {
-	if err := checkNames(vhost, q.Name); err != nil {
-		return err
-	}
-	var options []rabbithole.QueueDeleteOptions
-	if mode == OnlyIfEmpty {
-		if q.Type == topology.Classic || q.Type == "" {
-			options = append(options, rabbithole.QueueDeleteOptions{IfEmpty: true, IfUnused: true})
-		} else if err := c.checkUnused(ctx, vhost, q.Name); err != nil {
-			return err
-		}
-	}
-	op := operation{
-		text:   fmt.Sprintf("delete queue %q in vhost %q", q.Name, vhost),
-		vhost:  vhost,
-		object: fmt.Sprintf("queue %q", q.Name),
-		needs:  fmt.Sprintf("configure on %q", q.Name),
-	}
-	_, err := c.write(ctx, op, nil, func(rh *rabbithole.Client) error {
-		return closed(rh.DeleteQueue(vhost, q.Name, options...))
-	})
-	if err != nil {
-		return inUse(err, vhost, q.Name)
-	}
-	c.wrote(vhost, func(t *topology.Topology) { dropQueue(t, q.Name) })
-	return nil
-}
-
-// checkUnused fails when the queue has ready messages or consumers.
-func (c *Client) checkUnused(ctx context.Context, vhost, queue string) error {
-	depths, err := c.openDepths(ctx, vhost)
-	if err != nil {
-		return err
-	}
-	defer depths.Close() //nolint:errcheck // nothing was sent that could be lost
-	found, err := depths.Depths(ctx, []string{queue})
-	if err != nil {
-		return err
-	}
-	depth := found[queue]
-	switch {
-	case depth.Ready > 0:
-		return &InUseError{Vhost: vhost, Queue: queue, Reason: fmt.Sprintf("it holds messages (%d ready)", depth.Ready)}
-	case depth.Consumers > 0:
-		return &InUseError{Vhost: vhost, Queue: queue, Reason: fmt.Sprintf("it has consumers (%d)", depth.Consumers)}
-	}
-	return nil
 }

@@ -32,6 +32,20 @@ func (d depths) Depths(_ context.Context, queues []string) (map[string]messages.
 
 func (d depths) Close() error { return nil }
 
+func (d depths) Glance(_ context.Context, queue string) (messages.Depth, error) { return d[queue], nil }
+
+func (d depths) Probe(context.Context, string) error { return nil }
+
+func (d depths) Watch(context.Context, string) (watch, error) {
+	return nil, errors.New("nothing to watch here")
+}
+
+func (d depths) MayPutBack(context.Context, string) error { return nil }
+
+func (d depths) PutBack(context.Context, string, []string, []messages.Message) ([]messages.Message, error) {
+	return nil, errors.New("nothing to put back here")
+}
+
 func countsBody(messages, ready, unacknowledged int) answer {
 	return answer{status: 200, body: fmt.Sprintf(`{"name":"q","messages":%d,"messages_ready":%d,"messages_unacknowledged":%d}`, messages, ready, unacknowledged)}
 }
@@ -100,7 +114,7 @@ func TestProveEmpty(t *testing.T) {
 			f := newFake(t)
 			f.on("GET /api/queues/%2F/q", test.answers...)
 			c := f.client(t)
-			c.openDepths = func(context.Context, string) (depthReader, error) { return depths{"q": test.depth}, nil }
+			c.openSession = func(context.Context, string) (session, error) { return depths{"q": test.depth}, nil }
 			unproved, err := c.ProveEmpty(t.Context(), "/", []topology.Queue{{Name: "q", Type: topology.Quorum}})
 			must(t, err)
 			if proved := len(unproved) == 0; proved != test.proved {
@@ -122,7 +136,7 @@ func TestProveEmptyWithoutCounts(t *testing.T) {
 	f := newFake(t)
 	f.on("GET /api/queues/%2F/q", noCounts)
 	c := f.client(t)
-	c.openDepths = func(context.Context, string) (depthReader, error) { return depths{"q": {}}, nil }
+	c.openSession = func(context.Context, string) (session, error) { return depths{"q": {}}, nil }
 	c.proof.patience = 20 * time.Millisecond
 	unproved, err := c.ProveEmpty(t.Context(), "/", []topology.Queue{{Name: "q"}})
 	must(t, err)
@@ -144,7 +158,7 @@ func TestProveEmptySharesWaits(t *testing.T) {
 	c := f.client(t, func(cfg *Config) { cfg.MaxParallelRequests = 2 })
 	c.sleep = sleep
 	c.proof.interval = 200 * time.Millisecond
-	c.openDepths = func(context.Context, string) (depthReader, error) { return all, nil }
+	c.openSession = func(context.Context, string) (session, error) { return all, nil }
 	began := time.Now()
 	var group sync.WaitGroup
 	for i := range 20 {
@@ -168,19 +182,19 @@ func TestProveEmptyFailures(t *testing.T) {
 		t.Errorf("no queues: %v, %v", unproved, err)
 	}
 	boom := errors.New("boom")
-	c.openDepths = func(context.Context, string) (depthReader, error) { return nil, boom }
+	c.openSession = func(context.Context, string) (session, error) { return nil, boom }
 	if _, err := c.ProveEmpty(t.Context(), "/", []topology.Queue{orders}); !errors.Is(err, boom) {
 		t.Errorf("%v", err)
 	}
 	if _, err := c.ProveEmpty(t.Context(), "/", []topology.Queue{orders}); f.count("GET /api/queues") != 0 {
 		t.Errorf("counted before AMQP answered: %v", err)
 	}
-	c.openDepths = func(context.Context, string) (depthReader, error) { return depths{}, nil }
+	c.openSession = func(context.Context, string) (session, error) { return depths{}, nil }
 	f.on("GET /api/queues/%2F/orders", answer{status: 500})
 	_, err := c.ProveEmpty(t.Context(), "/", []topology.Queue{orders})
 	wantError[*APIError](t, err, "count the messages")
 	f.on("GET /api/queues/%2F/orders", countsBody(0, 0, 0))
-	c.openDepths = func(context.Context, string) (depthReader, error) { return depths{"orders": {}}, nil }
+	c.openSession = func(context.Context, string) (session, error) { return depths{"orders": {}}, nil }
 	c.sleep = sleep
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -192,20 +206,205 @@ func TestProveEmptyFailures(t *testing.T) {
 	}
 }
 
-func TestDeleteQueueModes(t *testing.T) {
-	path := "DELETE /api/queues/%2F/orders"
+// A full queue does not stop the proof of the others.
+func TestEmptiness(t *testing.T) {
 	f := newFake(t)
-	f.on(path, hadIt)
-	c := f.client(t)
-	found := depths{"orders": {Ready: 3}}
-	c.openDepths = func(context.Context, string) (depthReader, error) { return found, nil }
-	wantError[*InUseError](t, c.DeleteQueue(t.Context(), "/", orders, OnlyIfEmpty), "3 ready")
-	found["orders"] = messages.Depth{Consumers: 2}
-	wantError[*InUseError](t, c.DeleteQueue(t.Context(), "/", orders, OnlyIfEmpty), "consumers (2)")
-	if f.count(path) != 0 {
-		t.Fatal("deleted all the same")
+	full, none := countsBody(1, 1, 0), countsBody(0, 0, 0)
+	for name, answers := range map[string][]answer{
+		"empty": {none}, "full": {full}, "exact": {none}, "old": {full, none}, "filled": {none, full}, "gone": {refusal(404, "Not Found")}, "going": {none, refusal(404, "Not Found")},
+	} {
+		f.on("GET /api/queues/%2F/"+name, answers...)
 	}
-	must(t, c.DeleteQueue(t.Context(), "/", orders, Always))
-	delete(found, "orders")
-	must(t, c.DeleteQueue(t.Context(), "/", orders, OnlyIfEmpty))
+	c := f.client(t)
+	c.openSession = func(context.Context, string) (session, error) {
+		return depths{"empty": {}, "full": {}, "exact": {Ready: 2}, "old": {}, "filled": {}, "gone": {}, "going": {}, "other": {}}, nil
+	}
+	var queues []topology.Queue
+	for _, name := range []string{"exact", "full", "empty", "old", "filled", "gone", "going"} {
+		queues = append(queues, topology.Queue{Name: name})
+	}
+	empty, rest, err := c.Emptiness(t.Context(), "/", queues)
+	must(t, err)
+	var names []string
+	for _, seen := range rest {
+		names = append(names, seen.Queue)
+	}
+	if got := fmt.Sprint(empty, names, f.slept); got != "[empty old] [exact full filled] [10s 10s]" {
+		t.Error(got)
+	}
+	f.slept = nil
+	empty, rest, err = c.Emptiness(t.Context(), "/", queues[:1])
+	if len(empty) != 0 || len(rest) != 1 || err != nil || len(f.slept) != 0 {
+		t.Errorf("%v %v %v after %v", empty, rest, err, f.slept)
+	}
+}
+
+func TestPendingDeadLetters(t *testing.T) {
+	n := func(v int64) *int64 { return &v }
+	for _, test := range []struct {
+		counts Counts
+		want   int64
+		known  bool
+	}{
+		{Counts{}, 0, true},
+		{Counts{Exists: true}, 0, false},
+		{Counts{Exists: true, DeadLetters: n(0)}, 0, false}, // 4.3 says this of a queue it has not counted yet
+		{Counts{Exists: true, Messages: n(9), Ready: n(2), Unacknowledged: n(3)}, 4, true},
+		{Counts{Exists: true, Messages: n(9), Ready: n(2), Unacknowledged: n(3), Delayed: n(4), DeadLetters: n(0)}, 0, true},
+		{Counts{Exists: true, Messages: n(5), Ready: n(2), Unacknowledged: n(3), DeadLetters: n(1)}, 1, true},
+		{Counts{Exists: true, Messages: n(1), Ready: n(2), Unacknowledged: n(3)}, 0, true},
+	} {
+		if got, known := test.counts.PendingDeadLetters(); got != test.want || known != test.known {
+			t.Errorf("%+v: %d, %v", test.counts, got, known)
+		}
+	}
+}
+
+// mute is a broker whose queues do not answer.
+type mute struct{ depths }
+
+func (mute) Probe(context.Context, string) error {
+	return &messages.BrokerError{Code: 541, Reason: "INTERNAL_ERROR"}
+}
+
+// locked is a broker whose queues belong to another consumer.
+type locked struct{ depths }
+
+func (locked) Probe(context.Context, string) error {
+	return &messages.BrokerError{Code: 405, Reason: "RESOURCE_LOCKED"}
+}
+
+func queueBody(kind, state, counts string, online ...string) answer {
+	list := "[]"
+	if len(online) > 0 {
+		list = `["` + strings.Join(online, `","`) + `"]`
+	}
+	return answer{status: 200, body: fmt.Sprintf(`{"name":"q","type":%q,"state":%q,"members":["a","b"],"online":%s%s}`, kind, state, list, counts)}
+}
+
+func TestRemoveHalfMade(t *testing.T) {
+	half := queueBody("quorum", "running", "", "a", "b")
+	for _, test := range []struct {
+		name    string
+		answers []answer
+		session session
+		removed bool
+		waits   int
+	}{
+		{"half made", []answer{half}, mute{}, true, 0},
+		{"it answers", []answer{half}, depths{}, false, 0},
+		{"it answers that it is locked", []answer{half}, locked{}, false, 0},
+		{"half deleted", []answer{queueBody("quorum", "running", `,"messages":0`, "a", "b")}, mute{}, true, 0},
+		{"messages", []answer{queueBody("quorum", "running", `,"messages":1`, "a", "b")}, mute{}, false, 0},
+		{"messages over AMQP", []answer{half}, mute{depths{"q": {Ready: 1}}}, false, 0},
+		{"counts come", []answer{half, queueBody("quorum", "running", `,"messages":7`, "a", "b")}, mute{}, false, 1},
+		{"a member is away", []answer{queueBody("quorum", "running", "", "a")}, mute{}, false, 0},
+		{"all members are away", []answer{queueBody("quorum", "running", "")}, mute{}, false, 0},
+		{"down", []answer{queueBody("quorum", "down", "", "a", "b")}, mute{}, false, 0},
+		{"classic", []answer{queueBody("classic", "running", "", "a", "b")}, mute{}, false, 0},
+		{"stream", []answer{queueBody("stream", "running", "", "a", "b")}, mute{}, false, 0},
+		{"gone", []answer{refusal(404, "Not Found")}, mute{}, false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(t)
+			f.on("GET /api/queues/%2F/q", test.answers...)
+			f.on("DELETE /api/queues/%2F/q", answer{status: 204})
+			c := f.client(t)
+			c.proof.patience = time.Nanosecond
+			if test.waits > 0 {
+				c.proof.patience = time.Hour
+			}
+			c.openSession = func(context.Context, string) (session, error) { return test.session, nil }
+			removed, err := c.RemoveHalfMade(t.Context(), "/", []topology.Queue{{Name: "q", Type: topology.Quorum}, {Name: "other", Type: topology.Classic}})
+			must(t, err)
+			if (len(removed) == 1) != test.removed || (f.count("DELETE") == 1) != test.removed || len(f.slept) != test.waits {
+				t.Errorf("removed %v, %d deletions, waited %v", removed, f.count("DELETE"), f.slept)
+			}
+		})
+	}
+}
+
+// A node that has just started may be recovering its queues.
+func TestUnsettled(t *testing.T) {
+	const settle = 2 * time.Minute
+	for _, test := range []struct {
+		name  string
+		nodes answer
+		want  time.Duration
+	}{
+		{"old", answer{status: 200, body: `[{"running":true,"uptime":999000},{"running":true,"uptime":120000}]`}, 0},
+		{"one is young", answer{status: 200, body: `[{"running":true,"uptime":999000},{"running":true,"uptime":30000}]`}, 90 * time.Second},
+		{"one is down", answer{status: 200, body: `[{"running":true,"uptime":999000},{"running":false}]`}, 0},
+		{"no uptime", answer{status: 200, body: `[{"running":true}]`}, settle},
+		{"no nodes", answer{status: 200, body: `[]`}, settle},
+		{"not allowed", refusal(401, "Not authorized"), settle},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(t)
+			f.on("GET /api/nodes", test.nodes)
+			c := f.client(t)
+			c.proof.settle = settle
+			if got := c.unsettled(t.Context()); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// Only queues that nothing uses are taken for unfinished.
+func TestRemoveUnfinished(t *testing.T) {
+	const path = "/api/queues/%2F/q"
+	quorum := topology.Queue{Name: "q", Type: topology.Quorum}
+	for _, test := range []struct {
+		name, version string
+		queue         topology.Queue
+		bindings      string
+		scene         scene
+		removed       bool
+	}{
+		{"empty", "4.0.9", quorum, `[]`, scene{watched: messages.Depth{Consumers: 1}, gone: true}, true},
+		{"whole from the start", "4.1.0", quorum, `[]`, scene{watched: messages.Depth{Consumers: 1}, gone: true}, false},
+		{"half made", "4.1.0", quorum, `[]`, scene{probeErr: &messages.BrokerError{Code: 541}}, true},
+		{"bound", "4.0.9", quorum, `[{"source":"e","destination":"q","destination_type":"queue"}]`, scene{watched: messages.Depth{Consumers: 1}, gone: true}, false},
+		{"full", "4.0.9", quorum, `[]`, scene{depths: depths{"q": {Ready: 1}}}, false},
+		{"consumed", "4.0.9", quorum, `[]`, scene{depths: depths{"q": {Consumers: 1}}}, false},
+		{"classic", "4.0.9", topology.Queue{Name: "q", Type: topology.Classic}, `[]`, scene{}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(t)
+			f.on("GET /api/overview", answer{status: 200, body: overviewBody(test.version)})
+			f.on("GET "+path, queueBody("quorum", "running", `,"messages":0`, "a", "b"))
+			f.on("GET "+path+"/bindings", answer{status: 200, body: test.bindings})
+			f.on("DELETE "+path, hadIt)
+			c := f.client(t)
+			c.proof.patience = 0
+			c.openSession = func(context.Context, string) (session, error) { return &test.scene, nil }
+			removed, err := c.RemoveUnfinished(t.Context(), "/", []topology.Queue{test.queue})
+			must(t, err)
+			if (len(removed) == 1) != test.removed || (f.count("DELETE") == 1) != test.removed {
+				t.Errorf("removed %v, %d deletions", removed, f.count("DELETE"))
+			}
+		})
+	}
+}
+
+// A declaration that may have been broken off is made again when nothing uses the
+// queue.
+func TestDeclareQueueAgain(t *testing.T) {
+	const path = "/api/queues/%2F/q"
+	f := newFake(t)
+	f.on("GET /api/overview", answer{status: 200, body: overviewBody("4.0.9")})
+	f.on("PUT "+path, answer{status: 502}, answer{status: 204}, answer{status: 201})
+	f.on("GET "+path, queueBody("quorum", "running", `,"messages":0`, "a", "b"))
+	f.on("GET "+path+"/bindings", answer{status: 200, body: `[]`})
+	f.on("DELETE "+path, hadIt)
+	c := f.client(t)
+	c.openSession = func(context.Context, string) (session, error) {
+		return &scene{watched: messages.Depth{Consumers: 1}, gone: true}, nil
+	}
+	made, err := c.DeclareQueue(t.Context(), "/", topology.Queue{Name: "q", Type: topology.Quorum, Durable: true})
+	must(t, created(made, err))
+	if f.count("PUT") != 3 || f.count("DELETE") != 1 {
+		t.Errorf("%d declarations and %d deletions", f.count("PUT"), f.count("DELETE"))
+	}
 }

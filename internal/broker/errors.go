@@ -1,10 +1,13 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 )
 
 // ConnectionError says that the broker could not be reached, or that the
@@ -68,6 +71,7 @@ func (e *EndpointError) Unwrap() error { return e.Err }
 
 // CredentialsError says that the broker does not let the user in.
 type CredentialsError struct {
+	// Endpoint is the URL of the management API, or the AMQP address.
 	Endpoint string
 	Username string
 	// Reason is the broker's own: "Login failed", "Not management user".
@@ -82,16 +86,18 @@ func (e *CredentialsError) Error() string {
 	return fmt.Sprintf("RabbitMQ at %s refuses the user %q: %s; %s", e.Endpoint, e.Username, e.Reason, advice)
 }
 
-// PermissionError says that the user lacks a permission on an object.
+// PermissionError says that the user lacks a permission on an object, or a tag.
 type PermissionError struct {
 	// Operation continues "could not …".
 	Operation string
 	Username  string
 	Vhost     string
-	// Object is the queue or exchange, such as `queue "orders"`.
+	// Object is the queue, exchange or policy, such as `queue "orders"`.
 	Object string
 	// Needs are the permissions RabbitMQ asks for.
 	Needs string
+	// Tag is the tag that would do, "" when permissions are needed.
+	Tag string
 	// Has are the user's permissions in the virtual host, "" when they cannot
 	// be read.
 	Has    string
@@ -107,6 +113,9 @@ func (e *PermissionError) Error() string {
 		text += ", and the user has " + e.Has
 	}
 	text += fmt.Sprintf(" (the broker says %q)", e.Reason)
+	if e.Tag != "" {
+		return text + fmt.Sprintf("; add the tag to those that the user has: rabbitmqctl set_user_tags %s %s", e.Username, e.Tag)
+	}
 	if strings.Contains(e.Object, ` "amq.`) {
 		return text + `; names that begin with "amq." belong to RabbitMQ: choose another name`
 	}
@@ -179,6 +188,47 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("queue %q in vhost %q was not deleted: %s; stop its consumers and empty it first, or set deletion_policy to \"delete\" to give up its messages, or to \"retain\" to leave the queue", e.Queue, e.Vhost, e.Reason)
 }
 
+// FedError says that an exchange was not deleted, because a queue exists whose
+// messages leave through it.
+type FedError struct {
+	Vhost    string
+	Exchange string
+	Queue    string
+}
+
+func (e *FedError) Error() string {
+	return fmt.Sprintf("exchange %q in vhost %q was not deleted: queue %q, whose messages leave through it, was declared meanwhile, perhaps by another apply; apply again", e.Exchange, e.Vhost, e.Queue)
+}
+
+// MessagesLostError says that messages which came while their queue was being
+// deleted are lost: the queue could not be put back with them.
+type MessagesLostError struct {
+	Vhost string
+	Queue string
+	// Count is the number of messages, 0 when it is not known whether any came.
+	Count int
+	// IDs are the ids of those messages that have one.
+	IDs []string
+	Err error
+}
+
+func (e *MessagesLostError) Error() string {
+	if e.Count == 0 {
+		return fmt.Sprintf("queue %q in vhost %q was deleted, and messages that came at that moment may be lost: %v", e.Queue, e.Vhost, e.Err)
+	}
+	count := "1 message that came at that moment is"
+	if e.Count != 1 {
+		count = fmt.Sprintf("%d messages that came at that moment are", e.Count)
+	}
+	text := fmt.Sprintf("queue %q in vhost %q was deleted, and %s lost, because the queue could not be put back: %v", e.Queue, e.Vhost, count, e.Err)
+	if len(e.IDs) > 0 {
+		text += fmt.Sprintf(" (message ids: %q)", e.IDs)
+	}
+	return text
+}
+
+func (e *MessagesLostError) Unwrap() error { return e.Err }
+
 // AMQPError says that the broker could not be asked over AMQP, without which
 // no queue can be proved empty.
 type AMQPError struct {
@@ -188,6 +238,10 @@ type AMQPError struct {
 }
 
 func (e *AMQPError) Error() string {
+	var answered *messages.BrokerError
+	if errors.As(e.Err, &answered) {
+		return fmt.Sprintf("RabbitMQ at %s did not say over AMQP whether queues are empty: %s; something else may be deleting them: try again", e.Address, e.Problem)
+	}
 	return fmt.Sprintf("cannot ask RabbitMQ over AMQP at %s whether queues are empty: %s; "+
 		"set the provider's amqp_endpoint (or RABBITMQ_AMQP_ENDPOINT) to an address that can be reached from here, "+
 		"or set deletion_policy to \"delete\" to give up messages, or to \"retain\" to leave the queues", e.Address, e.Problem)

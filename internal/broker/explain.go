@@ -141,9 +141,10 @@ func (c *Client) permissionError(ctx context.Context, op operation, answer *APIE
 		Vhost:     op.vhost,
 		Object:    op.object,
 		Needs:     op.needs,
+		Tag:       op.tag,
 		Reason:    answer.Reason,
 	}
-	if op.vhost == "" {
+	if op.vhost == "" || op.tag != "" {
 		return e
 	}
 	if p, err := c.loadPermissions(ctx); err == nil && p.known {

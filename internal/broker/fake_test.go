@@ -46,7 +46,7 @@ func newFake(t *testing.T) *fake {
 	f.on("GET /api/whoami", answer{200, `{"name":"u","tags":["administrator"]}`, nil, nil})
 	f.on("GET /api/vhosts", answer{200, `[{"name":"/"}]`, nil, nil})
 	f.on("GET /api/exchanges/%2F/amq.direct", answer{200, `{"name":"amq.direct"}`, nil, nil})
-	for _, what := range []string{"queues", "exchanges", "bindings"} {
+	for _, what := range []string{"queues", "exchanges", "bindings", "policies", "operator-policies"} {
 		f.on("GET /api/"+what+"/%2F", answer{200, `[]`, nil, nil})
 	}
 	f.Server = httptest.NewServer(f)
@@ -111,6 +111,7 @@ func (f *fake) count(prefix string) int {
 func (f *fake) client(t *testing.T, options ...func(*Config)) *Client {
 	t.Helper()
 	c := newClient(t, f.URL, options...)
+	c.proof.settle = 0
 	c.sleep = func(ctx context.Context, d time.Duration) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -56,3 +58,7 @@ func view(t *testing.T, c *Client, vhost string) *topology.Topology {
 const secret = "s3cr3t-pa55"
 
 var discardLog = log.New(io.Discard, "", 0)
+
+func operatorPolicy(pattern, key string, value int) rabbithole.OperatorPolicy {
+	return rabbithole.OperatorPolicy{Pattern: pattern, ApplyTo: topology.ApplyToQueues, Definition: rabbithole.PolicyDefinition{key: value}}
+}

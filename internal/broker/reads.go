@@ -42,6 +42,23 @@ func (c *Client) ExchangeExists(ctx context.Context, vhost, name string) (bool, 
 	return exists, err
 }
 
+// HeldBack asks the broker how many messages an exchange of type
+// x-delayed-message holds back on the node that answers. known is false for an
+// exchange of another type, and for one whose plugin is disabled.
+func (c *Client) HeldBack(ctx context.Context, vhost, name string) (n int64, known bool, err error) {
+	var found struct {
+		Delayed *int64 `json:"messages_delayed"`
+	}
+	exists, err := c.object(ctx, vhost, fmt.Sprintf("exchange %q", name), name, "name,messages_delayed", &found, func(rh *rabbithole.Client) error {
+		_, err := rh.GetExchange(vhost, name)
+		return err
+	})
+	if err != nil || !exists || found.Delayed == nil {
+		return 0, false, err
+	}
+	return *found.Delayed, true, nil
+}
+
 // Queue asks the broker for one queue, past the snapshot.
 func (c *Client) Queue(ctx context.Context, vhost, name string) (q topology.Queue, exists bool, err error) {
 	object := fmt.Sprintf("queue %q", name)

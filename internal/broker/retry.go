@@ -129,8 +129,11 @@ func temporary(answer *APIError) (retry, uncertain bool) {
 var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not be contacted|^request to node `)
 
 func passingReason(reason string) bool {
-	if strings.HasPrefix(reason, "inequivalent arg") || strings.HasPrefix(reason, "invalid arg") {
-		return false
+	// A refused policy names the key, such as consumer-timeout.
+	for _, final := range []string{"inequivalent arg", "invalid arg", "Validation failed"} {
+		if strings.HasPrefix(reason, final) {
+			return false
+		}
 	}
 	// Names stand between quotes and may hold any word.
 	first, last := strings.Index(reason, "'"), strings.LastIndex(reason, "'")

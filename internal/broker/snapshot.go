@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"sync"
+	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
@@ -20,6 +21,8 @@ type snapshot struct {
 	// them is chance, so they are made again on what was read. Doing a write
 	// twice changes nothing.
 	writes []change
+	// began is when the reading of the lists began.
+	began time.Time
 }
 
 // change is the effect of one write on a topology.
@@ -35,20 +38,20 @@ func (s *snapshot) apply(effect change) {
 	effect(s.topology)
 }
 
-func (s *snapshot) loaded(t *topology.Topology) {
+func (s *snapshot) loaded(t *topology.Topology, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, effect := range s.writes {
 		effect(t)
 	}
-	s.topology, s.writes = t, nil
+	s.topology, s.writes, s.began = t, nil, began
 }
 
-// View calls use with all exchanges, queues and bindings of the virtual host,
-// without the default exchange and its bindings. They are read with three
-// requests, once per process however many call; afterwards the writes of this
-// client keep them up to date. Changes made by others are seen after
-// [Client.Reload] only.
+// View calls use with all exchanges, queues, bindings, policies and operator
+// policies of the virtual host, without the default exchange and its bindings.
+// They are read with five requests, once per process however many call;
+// afterwards the writes of this client keep them up to date. Changes made by
+// others are seen after [Client.Reload] only.
 //
 // use runs under a read lock: it must neither keep the topology, nor change
 // it, nor call the client. View returns a [VhostError] for a virtual host that
@@ -69,6 +72,21 @@ func (c *Client) View(ctx context.Context, vhost string, use func(*topology.Topo
 // Reload makes the next [Client.View] of the virtual host read it again.
 func (c *Client) Reload(vhost string) { c.snapshots.forget(vhost) }
 
+// Renew is [Client.Reload] if what is known of the virtual host is older than
+// maxAge.
+func (c *Client) Renew(vhost string, maxAge time.Duration) {
+	s := c.snapshots.peek(vhost)
+	if s == nil {
+		return
+	}
+	s.mu.RLock()
+	old := !s.began.IsZero() && time.Since(s.began) > maxAge
+	s.mu.RUnlock()
+	if old {
+		c.Reload(vhost)
+	}
+}
+
 // wrote brings the snapshot up to date after a write.
 func (c *Client) wrote(vhost string, effect change) {
 	if s := c.snapshots.peek(vhost); s != nil {
@@ -77,13 +95,12 @@ func (c *Client) wrote(vhost string, effect change) {
 }
 
 func (c *Client) loadSnapshot(ctx context.Context, vhost string, s *snapshot) error {
+	began := time.Now()
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		exchanges []exchangeJSON
-		queues    []queueJSON
-		bindings  []bindingJSON
-		group     sync.WaitGroup
+		found lists
+		group sync.WaitGroup
 	)
 	list := func(what string, query url.Values, into any, send func(*rabbithole.Client) error) {
 		group.Go(func() {
@@ -98,40 +115,63 @@ func (c *Client) loadSnapshot(ctx context.Context, vhost string, s *snapshot) er
 			}
 		})
 	}
-	list("queues", withoutStats(queueColumns), &queues, func(rh *rabbithole.Client) error {
+	list("queues", withoutStats(queueColumns), &found.queues, func(rh *rabbithole.Client) error {
 		_, err := rh.ListQueuesIn(vhost)
 		return err
 	})
-	list("exchanges", url.Values{"columns": {exchangeColumns}}, &exchanges, func(rh *rabbithole.Client) error {
+	list("exchanges", url.Values{"columns": {exchangeColumns}}, &found.exchanges, func(rh *rabbithole.Client) error {
 		_, err := rh.ListExchangesIn(vhost)
 		return err
 	})
-	list("bindings", nil, &bindings, func(rh *rabbithole.Client) error {
+	list("bindings", nil, &found.bindings, func(rh *rabbithole.Client) error {
 		_, err := rh.ListBindingsIn(vhost)
+		return err
+	})
+	list("policies", nil, &found.policies, func(rh *rabbithole.Client) error {
+		_, err := rh.ListPoliciesIn(vhost)
+		return err
+	})
+	list("operator policies", nil, &found.operatorPolicies, func(rh *rabbithole.Client) error {
+		_, err := rh.ListOperatorPoliciesIn(vhost)
 		return err
 	})
 	group.Wait()
 	if err := context.Cause(reading); err != nil {
 		return c.explain(ctx, operation{text: fmt.Sprintf("read the vhost %q", vhost), vhost: vhost}, err)
 	}
-	s.loaded(assemble(exchanges, queues, bindings))
+	s.loaded(found.topology(), began)
 	return nil
 }
 
-func assemble(exchanges []exchangeJSON, queues []queueJSON, bindings []bindingJSON) *topology.Topology {
+// lists are what the broker answers for one virtual host.
+type lists struct {
+	exchanges        []exchangeJSON
+	queues           []queueJSON
+	bindings         []bindingJSON
+	policies         []policyJSON
+	operatorPolicies []policyJSON
+}
+
+func (l lists) topology() *topology.Topology {
 	t := topology.New()
-	for _, e := range exchanges {
+	for _, e := range l.exchanges {
 		if e.Name != "" {
 			t.SetExchange(e.exchange())
 		}
 	}
-	for _, q := range queues {
+	for _, q := range l.queues {
 		t.SetQueue(q.queue())
 	}
-	for _, b := range bindings {
+	for _, b := range l.bindings {
 		if b.Source != "" {
 			t.Bind(b.binding())
 		}
+	}
+	for _, p := range l.policies {
+		t.SetPolicy(p.policy(false))
+	}
+	for _, p := range l.operatorPolicies {
+		t.SetPolicy(p.policy(true))
 	}
 	return t
 }

@@ -50,12 +50,12 @@ func TestViewRequests(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := f.count(""); n != 3 {
+	if n := f.count(""); n != 5 {
 		t.Errorf("%d requests: %v", n, f.requests)
 	}
 	c.Reload("/")
 	view(t, c, "/")
-	if n := f.count(""); n != 6 {
+	if n := f.count(""); n != 10 {
 		t.Errorf("%d requests after a reload: %v", n, f.requests)
 	}
 	for range 2 {
@@ -138,7 +138,7 @@ func TestWritesDuringLoad(t *testing.T) {
 	if _, ok := got.Queue("orders"); !ok || len(got.Queues()) != 1 || len(got.Bindings()) != 1 {
 		t.Errorf("queues %v, bindings %v", got.Queues(), got.Bindings())
 	}
-	if n := f.count("GET"); n != 3 {
+	if n := f.count("GET"); n != 5 {
 		t.Errorf("%d reads: %v", n, f.requests)
 	}
 }
@@ -177,7 +177,7 @@ func TestUnknownOutcomeForgetsSnapshot(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- c.View(t.Context(), "/", func(*topology.Topology) {}) }()
 	<-arrived
-	for f.count("GET") < before+3 {
+	for f.count("GET") < before+5 {
 		time.Sleep(time.Millisecond)
 	}
 	before = f.count("GET /api/queues")
@@ -217,7 +217,7 @@ func TestViewOfOneWhoGivesUp(t *testing.T) {
 	}
 	close(release)
 	must(t, <-results)
-	if n := f.count(""); n != 3 {
+	if n := f.count(""); n != 5 {
 		t.Errorf("%d requests", n)
 	}
 }

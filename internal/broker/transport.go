@@ -29,11 +29,13 @@ type operation struct {
 	text string
 	// vhost is empty for calls outside a virtual host.
 	vhost string
-	// object is the queue or exchange that is read or written, such as
+	// object is the queue, exchange or policy that is read or written, such as
 	// `queue "orders"`.
 	object string
 	// needs are the permissions that RabbitMQ checks.
 	needs string
+	// tag is the one that RabbitMQ asks for instead of permissions.
+	tag string
 }
 
 // call is one of rabbit-hole's calls and the transport below it: it sends the

@@ -89,7 +89,7 @@ func TestAMQPAddress(t *testing.T) {
 		endpoint, err := parseEndpoint(test.endpoint)
 		must(t, err)
 		c := f.client(t, func(cfg *Config) { cfg.AMQPEndpoint = test.given })
-		_, _ = c.Info(t.Context())
+		_, _ = c.services(t.Context())
 		c.endpoint = endpoint
 		d, err := c.AMQP(t.Context())
 		switch {

@@ -1,5 +1,5 @@
 // Package messages looks into queues over AMQP 0-9-1, where the management API
-// gives no exact answer.
+// gives no exact answer, and keeps their messages while they are deleted.
 package messages
 
 import (
@@ -26,6 +26,31 @@ const (
 // ErrNotFound says that there is no such queue.
 var ErrNotFound = errors.New("the queue does not exist")
 
+// ErrVhost says that there is no such virtual host, or that the user has no
+// permissions in it.
+var ErrVhost = errors.New("the broker refuses access to the virtual host")
+
+// RefusedError says that the user lacks a permission, or may not log in.
+type RefusedError struct {
+	// Reason is the broker's own.
+	Reason string
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("the broker says %q", e.Reason) }
+
+// BrokerError is any other error that the broker reports, such as
+// INTERNAL_ERROR (541) from a queue that is going away.
+type BrokerError struct {
+	Code int
+	// Reason is the broker's own.
+	Reason string
+}
+
+func (e *BrokerError) Error() string { return fmt.Sprintf("the broker says %q (%d)", e.Reason, e.Code) }
+
+// Internal says that the broker failed at the request: INTERNAL_ERROR (541).
+func (e *BrokerError) Internal() bool { return e.Code == amqp.InternalError }
+
 // Dialer holds the settings of connections to one broker.
 type Dialer struct {
 	// Address is amqp://host:port or amqps://host:port.
@@ -48,6 +73,7 @@ type Depth struct {
 type Session struct {
 	socket     net.Conn
 	connection *amqp.Connection
+	username   string
 }
 
 // Open connects to a virtual host.
@@ -56,7 +82,7 @@ func (d Dialer) Open(ctx context.Context, vhost string) (*Session, error) {
 	if err != nil || u.Host == "" {
 		return nil, errors.New("the AMQP address is not valid")
 	}
-	s := &Session{}
+	s := &Session{username: d.Username}
 	// amqp091 has no contexts: closing the socket ends what is under way.
 	stop := func() bool { return true }
 	dial := func(network, address string) (net.Conn, error) {
@@ -123,10 +149,35 @@ func (s *Session) Depths(ctx context.Context, queues []string) (map[string]Depth
 	return depths, nil
 }
 
+// Glance returns the depth of a queue, zero when it does not exist. It looks
+// once: a quorum queue with messages can seem empty.
+func (s *Session) Glance(ctx context.Context, queue string) (Depth, error) {
+	depths := map[string]Depth{}
+	err := s.look(ctx, []string{queue}, depths)
+	return depths[queue], err
+}
+
+// Probe asks the queue for a message and gives it back, with one more delivery
+// to its count. It returns nil when the queue answers.
+func (s *Session) Probe(ctx context.Context, queue string) error {
+	defer s.endWith(ctx)()
+	channel, err := s.connection.Channel()
+	if err != nil {
+		return explain(ctx, err)
+	}
+	d, got, err := channel.Get(queue, false)
+	if err == nil && got {
+		err = d.Nack(false, true)
+	}
+	if err == nil {
+		err = channel.Close()
+	}
+	return explain(ctx, err)
+}
+
 // look declares all queues passively and raises depths to what it finds.
 func (s *Session) look(ctx context.Context, queues []string, depths map[string]Depth) error {
-	stop := context.AfterFunc(ctx, func() { _ = s.socket.Close() })
-	defer stop()
+	defer s.endWith(ctx)()
 	var channel *amqp.Channel
 	for _, name := range queues {
 		if channel == nil {
@@ -188,8 +239,14 @@ func explain(ctx context.Context, err error) error {
 	switch {
 	case !errors.As(err, &refusal):
 		return err
+	case refusal.Code == amqp.NotFound:
+		return ErrNotFound
+	case refusal.Code == amqp.NotAllowed, errors.Is(err, amqp.ErrVhost):
+		return fmt.Errorf("%w: %s", ErrVhost, refusal.Reason)
+	case refusal.Code == amqp.AccessRefused:
+		return &RefusedError{Reason: refusal.Reason}
 	case refusal.Server:
-		return fmt.Errorf("the broker says %q (%d)", refusal.Reason, refusal.Code)
+		return &BrokerError{Code: refusal.Code, Reason: refusal.Reason}
 	case refusal.Code == amqp.FrameError, refusal.Code == amqp.SyntaxError:
 		return errors.New("a server answers there that does not speak AMQP 0-9-1")
 	default:

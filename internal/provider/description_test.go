@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -51,5 +52,25 @@ func described(t *testing.T, name, text string, optional bool) {
 	}
 	if optional && !strings.Contains(text, "Default:") && !strings.Contains(text, "Required here or as") {
 		t.Errorf("%s does not say its default: %q", name, text)
+	}
+}
+
+// Every function and every parameter is described.
+func TestEveryFunctionIsDescribed(t *testing.T) {
+	p, ok := New("test")().(provider.ProviderWithFunctions)
+	if !ok {
+		t.Fatal("the provider has no functions")
+	}
+	for _, constructor := range p.Functions(t.Context()) {
+		f := constructor()
+		var metadata function.MetadataResponse
+		f.Metadata(t.Context(), function.MetadataRequest{}, &metadata)
+		var resp function.DefinitionResponse
+		f.Definition(t.Context(), function.DefinitionRequest{}, &resp)
+		described(t, metadata.Name, resp.Definition.Summary, false)
+		described(t, metadata.Name, resp.Definition.MarkdownDescription, false)
+		for _, parameter := range resp.Definition.Parameters {
+			described(t, metadata.Name+"."+parameter.GetName(), parameter.GetMarkdownDescription(), false)
+		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 )
 
-var _ provider.Provider = (*rabbitmqProvider)(nil)
+var (
+	_ provider.Provider = (*rabbitmqProvider)(nil)
+)
 
 type rabbitmqProvider struct {
 	version string
@@ -60,9 +62,11 @@ func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.Configure
 }
 
 func (p *rabbitmqProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{retrychain.NewResource}
+	return []func() resource.Resource{
+		retrychain.NewResource,
+	}
 }
 
 func (p *rabbitmqProvider) DataSources(context.Context) []func() datasource.DataSource {
-	return nil
+	return []func() datasource.DataSource{}
 }

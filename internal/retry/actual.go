@@ -23,9 +23,12 @@ func (c Chain) Actual(in *topology.Topology, f Features) *topology.Topology {
 		copyQueue(actual, in, q.Name)
 	}
 	c.addUnwanted(actual, in)
+	c.addPolicies(actual, in)
 	for _, e := range actual.Exchanges() {
-		for _, b := range in.From(e.Name) {
-			actual.Bind(b)
+		if !c.Shared || e.Name != c.ReturnExchange() { // else its bindings belong to the attachments
+			for _, b := range in.From(e.Name) {
+				actual.Bind(b)
+			}
 		}
 	}
 	for _, b := range wanted.Bindings() {
@@ -36,12 +39,28 @@ func (c Chain) Actual(in *topology.Topology, f Features) *topology.Topology {
 	return actual
 }
 
+// addPolicies adds the chain's own policies; shared tiers have none.
+func (c Chain) addPolicies(actual, in *topology.Topology) {
+	for _, name := range []string{c.AttachPolicy(), c.ShieldPolicy()} {
+		if p, exists := in.Policy(name); exists && !c.Shared {
+			actual.SetPolicy(p)
+		}
+	}
+}
+
 // addUnwanted adds tiers and exchanges that only this chain can have made: a
 // run of the provider that was killed leaves them behind. A queue is taken for
-// a tier only if it returns through an exchange of the chain.
+// a tier only if it returns through an exchange of the chain, and an exchange
+// only if it has the form that a chain gives it: others may use these names.
 func (c Chain) addUnwanted(actual, in *topology.Topology) {
-	for _, name := range []string{c.KeysExchange(), c.ReturnExchange()} {
-		copyExchange(actual, in, name)
+	for _, e := range []topology.Exchange{
+		exchange(c.KeysExchange(), topology.Direct, c.FirstExchange()),
+		exchange(c.ReturnExchange(), topology.Fanout, c.ParkingExchange()),
+		c.waitExchange(),
+	} {
+		if found, exists := in.Exchange(e.Name); exists && found.Equal(e) {
+			actual.SetExchange(found)
+		}
 	}
 	for _, name := range c.returnExchanges(in) {
 		copyExchange(actual, in, name)
@@ -56,14 +75,14 @@ func (c Chain) addUnwanted(actual, in *topology.Topology) {
 func (c Chain) returnExchanges(in *topology.Topology) []string {
 	return slices.DeleteFunc(in.ExchangesWithPrefix(c.returnPrefix()), func(name string) bool {
 		e, _ := in.Exchange(name)
-		return !isLabel(name[len(c.returnPrefix()):]) || e.Type != topology.Fanout
+		return !isLabel(name[len(c.returnPrefix()):]) || !e.Equal(exchange(name, topology.Fanout, c.ParkingExchange()))
 	})
 }
 
 // tiersOnBroker finds the tier queues of the chain, of both strategies.
 func (c Chain) tiersOnBroker(in *topology.Topology) []Tier {
 	var tiers []Tier
-	for _, strategy := range []Strategy{Headers, RoutingKey} {
+	for _, strategy := range []Strategy{Headers, RoutingKey, Republish} {
 		other := c
 		other.Strategy = strategy
 		prefix := other.tier("", 0).Queue
@@ -106,27 +125,48 @@ func isLabel(text string) bool {
 // OwnerOf guesses from an object's name to which chain of the virtual host it
 // belongs, or returns "".
 func OwnerOf(kind topology.Kind, name string, in *topology.Topology) string {
-	for _, suffix := range []string{".retry", ".retry.first", ".retry.keys", ".parking", ".redrive", ".return"} {
+	for _, suffix := range []string{".retry", ".retry.first", ".retry.keys", ".parking", ".redrive", ".return", ".failed", ".wait", ".requeue"} {
 		if base, ok := strings.CutSuffix(name, suffix); ok && isChain(base, in) {
 			return base
 		}
 	}
-	for _, infix := range []string{".retry.", ".attempt.", ".return."} {
+	for _, infix := range []string{".retry.", ".attempt.", ".wait.", ".return."} {
 		if i := strings.LastIndex(name, infix); i > 0 && isLabel(name[i+len(infix):]) && isChain(name[:i], in) {
 			return name[:i]
 		}
 	}
 	if q, exists := in.Queue(name); kind == topology.KindQueue && exists {
-		if base, ok := strings.CutSuffix(q.Arguments.String(topology.DeadLetterExchange), ".retry"); ok && isChain(base, in) {
+		if base, ok := chainOf(q.Arguments, in); ok {
 			return base
 		}
 	}
 	return ""
 }
 
+// isChain guesses by two exchanges whether there is a chain of that name: either
+// pair of them belongs to a chain of strategy "headers" or "routing_key", and
+// the second one to chains of every strategy.
 func isChain(name string, in *topology.Topology) bool {
 	c := Chain{Name: name}
-	_, retry := in.Exchange(c.RetryExchange())
-	_, first := in.Exchange(c.FirstExchange())
-	return retry && first
+	have := func(exchange string) bool {
+		_, exists := in.Exchange(exchange)
+		return exists
+	}
+	return have(c.RetryExchange()) && have(c.FirstExchange()) || have(c.ParkingExchange()) && have(c.RedriveExchange())
+}
+
+// chainOf returns the name of the chain whose work queues have these arguments,
+// if they look like it.
+func chainOf(work topology.Arguments, in *topology.Topology) (string, bool) {
+	suffixes := []string{".retry", ".failed"}
+	if _, delays := work[topology.DelayedRetryType]; delays {
+		suffixes = []string{".parking"} // others may dead-letter there as well
+	}
+	for _, suffix := range suffixes {
+		name, is := strings.CutSuffix(work.String(topology.DeadLetterExchange), suffix)
+		if is && isChain(name, in) {
+			return name, true
+		}
+	}
+	return "", false
 }

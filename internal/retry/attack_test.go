@@ -15,6 +15,7 @@ import (
 // A work queue that its application deletes and declares again loses its
 // bindings. What waits in the tiers then parks.
 func TestPropertyWorkQueueReplacedParksWhatWaits(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget(withoutLimits).Draw(t, "target")
 		b := newBroker(t, x.version, x.withSources())
@@ -38,6 +39,7 @@ func TestPropertyWorkQueueReplacedParksWhatWaits(t *testing.T) {
 
 // Looking at a parked message, any number of times, does not remove it.
 func TestPropertyParkedMessagesCanBeLookedAt(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget(withoutLimits).Draw(t, "target")
 		b := newBroker(t, x.version, x.withSources())

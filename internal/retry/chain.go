@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +18,16 @@ const (
 	Headers Strategy = "headers"
 	// RoutingKey counts by a dead-letter routing key that names the tier.
 	RoutingKey Strategy = "routing_key"
+	// Republish counts by an integer header that a process of the user writes: it
+	// takes failed messages and publishes them to the retry exchange.
+	Republish Strategy = "republish"
+	// DelayedRetry is the broker's own: a quorum queue that holds back messages
+	// that were returned to it (RabbitMQ 4.3.1 and later).
+	DelayedRetry Strategy = "delayed_retry"
+	// DelayedExchange counts by a header that processes of the user write, and
+	// holds messages back in an exchange of type x-delayed-message, which a plugin
+	// brings (RabbitMQ before 4.3).
+	DelayedExchange Strategy = "delayed_exchange"
 )
 
 // DeadLetterStrategy is the guarantee with which the broker moves a message
@@ -50,17 +61,29 @@ type Chain struct {
 	// Name is the prefix of every object of the chain.
 	Name string
 	// Delays are the waits before each retry, in order.
-	Delays             []time.Duration
-	Strategy           Strategy
+	Delays   []time.Duration
+	Strategy Strategy
+	// CountHeader is the header in which strategy "republish" counts.
+	CountHeader        string
 	QueueType          topology.QueueType
 	DeadLetterStrategy DeadLetterStrategy
 	Work               WorkQueue
 	Parking            ParkingQueue
+	Policy             PolicySettings
+	// Shared: the tiers and the parking queue serve any number of work queues,
+	// each of which an [Attachment] leads here. The chain has no work queue of its
+	// own, and its strategy is [Headers].
+	Shared bool
 }
 
 // WorkQueue is the queue whose messages are retried.
 type WorkQueue struct {
 	Name string
+	// Existing: the queue belongs to somebody else. It is neither declared nor
+	// changed nor deleted, and the chain attaches to it by a policy.
+	Existing bool
+	// Type of an existing queue; empty while nobody knows it.
+	Type topology.QueueType
 	// DeliveryLimit is how often a message may go back to the queue without
 	// being rejected (a crash, a requeue) before it parks; nil when the queue
 	// carries no limit, [Unlimited] for none on purpose.
@@ -85,9 +108,31 @@ type SourceBinding struct {
 
 // ParkingQueue holds the messages that used up their attempts.
 type ParkingQueue struct {
-	Name       string
+	Name string
+	// Existing: the queue belongs to somebody else, and several chains may share
+	// it.
+	Existing   bool
 	MessageTTL *time.Duration
 }
+
+// PolicySettings say how the chain's own policies stand among those of others.
+type PolicySettings struct {
+	// Priority of the policies that the chain makes.
+	Priority int64
+	// Inherit: the policy of an existing work queue carries the keys of the one
+	// that it displaces.
+	Inherit bool
+	// Inherited are these keys, see [Chain.Within].
+	Inherited topology.Arguments
+	// Shield: a harmless policy keeps those of others away from the queues that
+	// the chain declares.
+	Shield bool
+}
+
+// DefaultPriority is the priority of a chain's policies that set none. It is
+// high, because a policy of others that hides one of the chain's loses messages
+// at once.
+const DefaultPriority = 1000
 
 // Features are the abilities of a broker that decide the form of a chain.
 type Features struct {
@@ -100,6 +145,15 @@ type Features struct {
 	// UnlimitedDelivery: -1 means no delivery limit (4.0 and later; on 3.x it
 	// discards a message at its first return).
 	UnlimitedDelivery bool
+	// DelayedRetry: quorum queues can hold back returned messages (4.3.1).
+	DelayedRetry bool
+	// NoMnesia: the broker has no Mnesia any more (4.3.0 and later), in which the
+	// plugin of strategy "delayed_exchange" keeps its messages.
+	NoMnesia bool
+	// ExactLimit: the work queue's delivery limit leaves no room for the rounds
+	// through tiers, because the chain was made without any. Not the broker but
+	// the making of the chain decides this, see [Features.ForNew].
+	ExactLimit bool
 }
 
 // FeaturesOf tells the features of a broker; atLeast answers whether it runs
@@ -109,7 +163,16 @@ func FeaturesOf(atLeast func(version string) bool) Features {
 		LastDeathHeaders:  atLeast("3.13.3"),
 		DeliveryLimit:     atLeast("3.13.3"),
 		UnlimitedDelivery: atLeast("4.0.0"),
+		DelayedRetry:      atLeast("4.3.1"),
+		NoMnesia:          atLeast("4.3.0"),
 	}
+}
+
+// ForNew returns the features with which a new chain is made. One that has no
+// delays gets its delivery limit to the letter.
+func (f Features) ForNew(c Chain) Features {
+	f.ExactLimit = len(c.Delays) == 0
+	return f
 }
 
 // AsDeclared returns the features of a chain whose queues were declared on a
@@ -118,6 +181,7 @@ func FeaturesOf(atLeast func(version string) bool) Features {
 func (f Features) AsDeclared(then Features) Features {
 	f.DeliveryLimit = then.DeliveryLimit
 	f.UnlimitedDelivery = then.UnlimitedDelivery
+	f.ExactLimit = then.ExactLimit
 	return f
 }
 
@@ -141,6 +205,9 @@ type Tier struct {
 // named by their delay and not by their position, so that a new delay leaves
 // the other tiers alone.
 func (c Chain) Tiers() []Tier {
+	if c.Strategy == DelayedRetry || c.Strategy == DelayedExchange {
+		return nil // the work queue or an exchange holds the messages back
+	}
 	seen := map[string]int{}
 	tiers := make([]Tier, 0, len(c.Delays))
 	for _, delay := range c.Delays {
@@ -154,9 +221,23 @@ func (c Chain) Tiers() []Tier {
 	return tiers
 }
 
+// Internal returns a function that says whether a queue gets messages only
+// through the exchanges of the chain, of which actual is there. A tier does. So
+// does every queue of a chain that has no binding yet.
+func (c Chain) Internal(actual *topology.Topology) func(queue string) bool {
+	begun := len(actual.Bindings()) == 0
+	return func(queue string) bool {
+		return begun || slices.ContainsFunc(c.Tiers(), func(t Tier) bool { return t.Queue == queue })
+	}
+}
+
 func (c Chain) tier(label string, delay time.Duration) Tier {
-	if c.Strategy == RoutingKey {
+	switch c.Strategy {
+	case RoutingKey:
 		return Tier{Label: label, Delay: delay, Queue: c.attemptPrefix() + label, Return: c.ReturnExchange()}
+	case Republish:
+		return Tier{Label: label, Delay: delay, Queue: c.waitPrefix() + label, Return: c.ReturnExchange()}
+	case Headers, DelayedRetry, DelayedExchange:
 	}
 	return Tier{Label: label, Delay: delay, Queue: c.tierPrefix() + label, Return: c.returnPrefix() + label}
 }
@@ -176,6 +257,52 @@ func (c Chain) TotalDelay() time.Duration {
 // RetryExchange is the dead-letter exchange of the work queue.
 func (c Chain) RetryExchange() string { return c.Name + ".retry" }
 
+// brokerCounts says whether the steps between the tiers tell the attempt, and
+// not a header that a process writes.
+func (c Chain) brokerCounts() bool { return c.Strategy == Headers || c.Strategy == RoutingKey }
+
+// FailedToProcess says whether a process of the user takes the failed messages.
+func (c Chain) FailedToProcess() bool { return len(c.stores()) > 0 }
+
+// FailedExchange leads to the queue of failed messages (strategies republish
+// and delayed_exchange).
+func (c Chain) FailedExchange() string { return c.Name + ".failed" }
+
+// FailedQueue holds the messages that the user's process has to publish again
+// (strategies republish and delayed_exchange).
+func (c Chain) FailedQueue() string { return c.Name + ".failed" }
+
+// WaitExchange holds messages back (strategy delayed_exchange).
+func (c Chain) WaitExchange() string { return c.Name + ".wait" }
+
+// RequeueQueue holds the messages whose delay is over (strategy
+// delayed_exchange).
+func (c Chain) RequeueQueue() string { return c.Name + ".requeue" }
+
+// stores lists the queues from which a process of the user takes messages.
+func (c Chain) stores() []string {
+	switch c.Strategy {
+	case Republish:
+		return []string{c.FailedQueue()}
+	case DelayedExchange:
+		return []string{c.FailedQueue(), c.RequeueQueue()}
+	default:
+		return nil
+	}
+}
+
+// deadLetterExchange is where the work queue's dead letters go.
+func (c Chain) deadLetterExchange() string {
+	switch c.Strategy {
+	case Republish, DelayedExchange:
+		return c.FailedExchange()
+	case DelayedRetry:
+		return c.ParkingExchange()
+	default:
+		return c.RetryExchange()
+	}
+}
+
 // FirstExchange takes what no step of the retry exchange matched: messages at
 // their first failure, and those that must not be retried.
 func (c Chain) FirstExchange() string { return c.Name + ".retry.first" }
@@ -190,16 +317,32 @@ func (c Chain) ParkingExchange() string { return c.Name + ".parking" }
 // RedriveExchange leads to the work queue, for messages taken out of parking.
 func (c Chain) RedriveExchange() string { return c.Name + ".redrive" }
 
-// ReturnExchange leads from every tier to the work queue (strategy
-// routing_key).
+// ReturnExchange leads from every tier, or from the process that takes its
+// place, to the work queue (strategies routing_key, republish and
+// delayed_exchange), or to the work queue that the routing key names (shared
+// tiers).
 func (c Chain) ReturnExchange() string { return c.Name + ".return" }
 
 // DefaultParkingQueue is the name of a parking queue that sets none.
 func (c Chain) DefaultParkingQueue() string { return c.Name + ".parking" }
 
+// AttachPolicy is the name of the policy that gives an existing work queue its
+// dead-letter exchange.
+func (c Chain) AttachPolicy() string {
+	if c.Shared {
+		return c.attachPrefix() + c.Work.Name
+	}
+	return c.RetryExchange()
+}
+
+// ShieldPolicy is the name of the policy that keeps those of others away.
+func (c Chain) ShieldPolicy() string { return c.Name + ".shield" }
+
 func (c Chain) returnPrefix() string  { return c.Name + ".return." }
 func (c Chain) tierPrefix() string    { return c.Name + ".retry." }
 func (c Chain) attemptPrefix() string { return c.Name + ".attempt." }
+func (c Chain) waitPrefix() string    { return c.Name + ".wait." }
+func (c Chain) attachPrefix() string  { return c.Name + ".attach." }
 
 // SameBindings says whether both chains feed their work queue by the same
 // bindings, in any order.

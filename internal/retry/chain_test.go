@@ -17,6 +17,7 @@ func orders(change ...func(*retry.Chain)) retry.Chain {
 		Strategy: retry.Headers, QueueType: topology.Quorum, DeadLetterStrategy: retry.AtLeastOnce,
 		Work:    retry.WorkQueue{Name: "orders", DeliveryLimit: &limit, Overflow: retry.RejectPublish},
 		Parking: retry.ParkingQueue{Name: "orders.parking"},
+		Policy:  retry.PolicySettings{Priority: retry.DefaultPriority},
 	}
 	for _, f := range change {
 		f(&c)

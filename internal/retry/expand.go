@@ -10,7 +10,8 @@ import (
 // RabbitMQ 4.0 on the delivery count survives dead-lettering, and on 4.3 every
 // basic.reject round adds one, so a message uses up one delivery per tier. The
 // number is [MaxTiers] and not the number of tiers, because the limit is a
-// queue argument: it must not change when a delay is added.
+// queue argument: it must not change when a delay is added. A chain that was
+// made without delays has none (see [Features.ExactLimit]).
 const deliveryHeadroom = MaxTiers
 
 // Topology expands the chain into the objects that make it work. It expects a
@@ -18,29 +19,59 @@ const deliveryHeadroom = MaxTiers
 func (c Chain) Topology(f Features) *topology.Topology {
 	t := topology.New()
 	c.addParking(t, f)
+	if c.Shared {
+		t.SetExchange(exchange(c.ReturnExchange(), topology.Direct, c.ParkingExchange()))
+		c.addHeadersSteps(t)
+		return t
+	}
 	c.addRedrive(t)
-	if c.Strategy == RoutingKey {
+	switch c.Strategy {
+	case RoutingKey:
 		c.addRoutingKeySteps(t, f)
-	} else {
+	case Republish:
+		c.addRepublishSteps(t, f)
+	case DelayedExchange:
+		c.addDelayedExchangeSteps(t, f)
+	case DelayedRetry: // the work queue does it all
+	default:
 		c.addHeadersSteps(t)
 	}
-	c.addWorkQueue(t, f)
+	if c.Work.Existing {
+		c.addAttachment(t)
+	} else {
+		c.addWorkQueue(t, f)
+	}
+	if c.Policy.Shield {
+		t.SetPolicy(c.shield())
+	}
 	return t
 }
 
 func (c Chain) addParking(t *topology.Topology, f Features) {
-	arguments := topology.Arguments{}
+	t.SetExchange(exchange(c.ParkingExchange(), topology.Fanout, ""))
+	t.Bind(toQueue(c.ParkingExchange(), c.Parking.Name, "", nil))
+	if !c.Parking.Existing {
+		t.SetQueue(c.queue(c.Parking.Name, c.parkingArguments(f)))
+	}
+}
+
+func (c Chain) parkingArguments(f Features) topology.Arguments {
+	arguments := c.storeArguments(f)
 	if c.Parking.MessageTTL != nil {
 		arguments[topology.MessageTTL] = milliseconds(*c.Parking.MessageTTL)
 	}
-	// Without this, RabbitMQ 4.0 and later delete a parked message that was
-	// looked at (got and requeued) 21 times.
+	return arguments
+}
+
+// storeArguments are those of a queue that keeps messages until somebody takes
+// them. Without them RabbitMQ 4.0 and later delete a message that was looked at
+// (got and requeued) 21 times.
+func (c Chain) storeArguments(f Features) topology.Arguments {
+	arguments := topology.Arguments{}
 	if c.QueueType == topology.Quorum && f.UnlimitedDelivery {
 		arguments[topology.DeliveryLimit] = int64(Unlimited)
 	}
-	t.SetExchange(exchange(c.ParkingExchange(), topology.Fanout, ""))
-	t.SetQueue(c.queue(c.Parking.Name, arguments))
-	t.Bind(toQueue(c.ParkingExchange(), c.Parking.Name, "", nil))
+	return arguments
 }
 
 func (c Chain) addRedrive(t *topology.Topology) {
@@ -60,11 +91,16 @@ func (c Chain) addTier(t *topology.Topology, tier Tier, routingKey string) {
 func (c Chain) addWorkQueue(t *topology.Topology, f Features) {
 	w := c.Work
 	arguments := w.Arguments.Clone()
-	for key, value := range c.deadLetterArguments(c.RetryExchange()) {
+	for key, value := range c.deadLetterArguments(c.deadLetterExchange()) {
 		arguments[key] = value
 	}
 	if w.DeliveryLimit != nil {
 		setDeliveryLimit(arguments, *w.DeliveryLimit, f)
+	}
+	if c.Strategy == DelayedRetry {
+		for key, value := range c.delayedRetryArguments() {
+			arguments[key] = value
+		}
 	}
 	if w.MessageTTL != nil {
 		arguments[topology.MessageTTL] = milliseconds(*w.MessageTTL)
@@ -89,6 +125,8 @@ func (c Chain) addWorkQueue(t *topology.Topology, f Features) {
 
 func setDeliveryLimit(arguments topology.Arguments, limit int64, f Features) {
 	switch {
+	case limit >= 0 && f.ExactLimit:
+		arguments[topology.DeliveryLimit] = limit
 	case limit >= 0:
 		arguments[topology.DeliveryLimit] = limit + deliveryHeadroom
 	case f.UnlimitedDelivery:
@@ -120,6 +158,23 @@ func exchange(name, kind, alternate string) topology.Exchange {
 		arguments[topology.AlternateExchange] = alternate
 	}
 	return topology.Exchange{Name: name, Type: kind, Durable: true, Arguments: arguments}
+}
+
+// back is the way from the exchange behind a tier to the work queue, or to the
+// exchange that finds it by the routing key. A message keeps the name of the
+// first of two exchanges that it passes, and so x-last-death-exchange tells the
+// tier in both cases.
+func (c Chain) back(source string) topology.Binding {
+	if c.Shared {
+		return topology.Binding{Source: source, Destination: c.ReturnExchange(), DestinationKind: topology.KindExchange, Arguments: topology.Arguments{}}
+	}
+	return toQueue(source, c.Work.Name, "", nil)
+}
+
+// leadsBack says whether the binding leads to where [Chain.back] does.
+func (c Chain) leadsBack(b topology.Binding) bool {
+	to := c.back(b.Source)
+	return b.DestinationKind == to.DestinationKind && b.Destination == to.Destination
 }
 
 func toQueue(source, queue, routingKey string, arguments topology.Arguments) topology.Binding {

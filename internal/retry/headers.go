@@ -15,7 +15,7 @@ func (c Chain) addHeadersSteps(t *topology.Topology) {
 	for i, tier := range tiers {
 		t.SetExchange(exchange(tier.Return, topology.Fanout, c.ParkingExchange()))
 		c.addTier(t, tier, "")
-		t.Bind(toQueue(tier.Return, c.Work.Name, "", nil))
+		t.Bind(c.back(tier.Return))
 		if i == 0 {
 			t.Bind(toQueue(c.FirstExchange(), tier.Queue, "", rejected(topology.LastDeathReason)))
 		}

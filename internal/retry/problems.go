@@ -23,6 +23,8 @@ type Problem struct {
 	Detail    string
 	// Warning: the chain works, but not as one may expect.
 	Warning bool
+	// Policy is the policy of others that the problem comes from, if any.
+	Policy *topology.Policy
 }
 
 // Problems returns what can be said about the chain without a broker.
@@ -30,10 +32,15 @@ func (c Chain) Problems() []Problem {
 	var p problems
 	c.checkKind(&p)
 	c.checkDelays(&p)
+	c.checkRamp(&p)
+	c.checkHeldBack(&p)
+	c.checkCountHeader(&p)
 	c.checkNames(&p)
 	c.checkWorkQueue(&p)
 	c.checkArguments(&p)
 	c.checkBindings(&p)
+	c.checkExisting(&p)
+	c.checkPolicySettings(&p)
 	return p
 }
 
@@ -46,10 +53,50 @@ func (c Chain) BrokerProblems(version string, f Features) []Problem {
 			"Strategy \"headers\" needs RabbitMQ 3.13.3 or later, because earlier versions do not tell the exchange through which a message last "+
 				"entered its queue. This broker runs %s. Use strategy = \"routing_key\", which needs 3.10 or later.", version)
 	}
-	if c.Strategy == RoutingKey && !f.LastDeathHeaders {
+	if c.confusesDeaths(f) {
 		c.checkOtherDeaths(&p, version)
 	}
+	switch c.Strategy {
+	case DelayedRetry:
+		c.checkDelayedRetry(&p, version, f)
+	case DelayedExchange:
+		c.checkDelayedExchange(&p, version, f)
+	case Headers, RoutingKey, Republish:
+	}
+	c.checkExactLimit(&p, f)
 	return p
+}
+
+// confusesDeaths says whether a message that dies otherwise than by a rejection
+// would be sent through a tier, because the broker does not tell the two apart.
+// Without tiers everything is parked.
+func (c Chain) confusesDeaths(f Features) bool {
+	return c.Strategy == RoutingKey && !f.LastDeathHeaders && len(c.Delays) > 0
+}
+
+// checkExactLimit warns when a work queue with an exact delivery limit gets
+// delays: from RabbitMQ 4.0 on rounds through tiers can count as deliveries.
+func (c Chain) checkExactLimit(p *problems, f Features) {
+	limit := c.Work.DeliveryLimit
+	if !f.ExactLimit || c.Work.Existing || limit == nil || *limit < 0 || len(c.Delays) == 0 {
+		return
+	}
+	p.warnf("delays", "Retries Count Towards the Delivery Limit",
+		"This chain was made without delays, and so its work queue %q was declared with a delivery limit of exactly %d, which RabbitMQ cannot change. It leaves no room for the rounds through the tiers, "+
+			"which RabbitMQ 4.0 and later can count as deliveries: a message whose consumer crashes after a retry may be parked before its last attempt. A chain of another name has that room.",
+		c.Work.Name, *limit)
+}
+
+func (c Chain) checkDelayedRetry(p *problems, version string, f Features) {
+	if !f.DelayedRetry {
+		p.errorf("strategy", "Strategy Not Supported by This Broker",
+			"Strategy \"delayed_retry\" needs RabbitMQ 4.3.1 or later: earlier versions take the arguments and ignore them, so that messages would come back at once. This broker runs %s. "+
+				"Use strategy = \"headers\" (3.13.3 or later) or \"routing_key\" (3.10 or later).", version)
+		return
+	}
+	p.warnf("strategy", "Consumers Must Use basic.reject",
+		"With strategy \"delayed_retry\" a consumer fails a message by basic.reject with requeue=true. RabbitMQ does not count basic.nack with requeue=true: such a message comes back after the first delay for ever "+
+			"and is never parked. With requeue=false a message is parked at once.")
 }
 
 // checkOtherDeaths refuses what lets a message of the work queue die otherwise
@@ -79,11 +126,34 @@ func (p *problems) warnf(attribute, summary, detail string, args ...any) {
 	*p = append(*p, Problem{Attribute: attribute, Summary: summary, Detail: fmt.Sprintf(detail, args...), Warning: true})
 }
 
+// from notes which policy the last problem comes from.
+func (p problems) from(policy topology.Policy) { p[len(p)-1].Policy = &policy }
+
 func (c Chain) checkKind(p *problems) {
+	if c.Strategy == DelayedRetry && c.QueueType == topology.Classic {
+		p.errorf("strategy", "Delayed Retry Needs Quorum Queues",
+			"Only quorum queues hold back messages by themselves. Set queue_type = \"quorum\", or use another strategy.")
+	}
+	if c.Strategy == DelayedRetry && len(c.Delays) > 0 && c.Work.DeliveryLimit != nil {
+		p.errorf("work_queue.delivery_limit", "Delivery Limit Follows From the Delays",
+			"With strategy \"delayed_retry\" the delivery limit is the number of delays. Leave work_queue.delivery_limit out.")
+	}
 	if c.QueueType == topology.Classic && c.DeadLetterStrategy == AtLeastOnce {
 		p.errorf("dead_letter_strategy", "At-Least-Once Needs Quorum Queues",
 			"Classic queues dead-letter at most once; only quorum queues can do so at least once. Set queue_type = \"quorum\", or "+
 				"dead_letter_strategy = \"at-most-once\".")
+	}
+}
+
+func (c Chain) checkCountHeader(p *problems) {
+	switch {
+	case c.Strategy != Republish && c.CountHeader != "":
+		p.errorf("count_header", "Nothing Counts", "Only strategy \"republish\" counts in a header. Leave count_header out.")
+	case c.Strategy == Republish && strings.HasPrefix(c.CountHeader, "x-"):
+		p.errorf("count_header", "Header Not Matched",
+			"count_header is %q. A headers exchange ignores headers that start with \"x-\". Choose another name.", c.CountHeader)
+	case c.Strategy == Republish && c.CountHeader == "":
+		p.errorf("count_header", "Empty Header", "count_header must not be empty.")
 	}
 }
 
@@ -137,6 +207,11 @@ func (c Chain) checkCollisions(p *problems) {
 	if c.Work.Name == c.Parking.Name {
 		p.errorf("parking_queue.name", "Two Queues of One Name", "The parking queue and the work queue are both named %q.", c.Work.Name)
 	}
+	for attribute, name := range map[string]string{"work_queue.name": c.Work.Name, "parking_queue.name": c.Parking.Name} {
+		if slices.Contains(c.stores(), name) {
+			p.errorf(attribute, "Two Queues of One Name", "The name %q belongs to a queue that the chain declares for its strategy, %q.", name, c.Strategy)
+		}
+	}
 	for _, tier := range c.Tiers() {
 		if tier.Queue == c.Work.Name {
 			p.errorf("work_queue.name", "Two Queues of One Name", "The work queue has the name of the tier for %s, %q.", tier.Label, tier.Queue)
@@ -144,6 +219,48 @@ func (c Chain) checkCollisions(p *problems) {
 		if tier.Queue == c.Parking.Name {
 			p.errorf("parking_queue.name", "Two Queues of One Name", "The parking queue has the name of the tier for %s, %q.", tier.Label, tier.Queue)
 		}
+	}
+}
+
+// checkExisting refuses settings of queues that the chain does not declare.
+func (c Chain) checkExisting(p *problems) {
+	w := c.Work
+	for _, setting := range []struct {
+		attribute string
+		set       bool
+	}{
+		{"delivery_limit", w.DeliveryLimit != nil},
+		{"message_ttl", w.MessageTTL != nil},
+		{"max_length", w.MaxLength != nil},
+		{"max_length_bytes", w.MaxLengthBytes != nil},
+		{"overflow", w.Overflow != ""},
+		{"single_active_consumer", w.SingleActiveConsumer},
+		{"arguments", len(w.Arguments) > 0},
+		{"bindings", len(w.Bindings) > 0},
+	} {
+		if w.Existing && setting.set {
+			p.errorf("work_queue."+setting.attribute, "Queue Belongs to Others",
+				"With work_queue.existing = true the queue %q is neither declared nor changed by this chain. Set this where the queue is declared, and leave it out here.", w.Name)
+		}
+	}
+	if c.Parking.Existing && c.Parking.MessageTTL != nil {
+		p.errorf("parking_queue.message_ttl", "Queue Belongs to Others",
+			"With parking_queue.existing = true the queue %q is neither declared nor changed by this chain. Set this where the queue is declared, and leave it out here.", c.Parking.Name)
+	}
+}
+
+// maxPatternBytes is the longest pattern of a policy from RabbitMQ 4.3 on
+// (rabbit_re).
+const maxPatternBytes = 1024
+
+func (c Chain) checkPolicySettings(p *problems) {
+	if c.Policy.Inherit && !c.Work.Existing {
+		p.errorf("policy.inherit", "Nothing to Inherit",
+			"policy.inherit is about the policy of an existing work queue. Leave it out, or set work_queue.existing = true.")
+	}
+	if n := len(c.shield().Pattern); c.Policy.Shield && n > maxPatternBytes {
+		p.errorf("policy.shield", "Shield's Pattern Too Long",
+			"The pattern that names the chain's queues is %d bytes long; RabbitMQ 4.3 allows %d. Use shorter names, or no shield.", n, maxPatternBytes)
 	}
 }
 
@@ -249,7 +366,8 @@ func validMatch(value any) bool {
 func (c Chain) ownExchanges() map[string]bool {
 	own := map[string]bool{}
 	for _, name := range []string{
-		c.RetryExchange(), c.FirstExchange(), c.KeysExchange(), c.ParkingExchange(), c.RedriveExchange(), c.ReturnExchange(),
+		c.RetryExchange(), c.FirstExchange(), c.KeysExchange(), c.ParkingExchange(), c.RedriveExchange(), c.ReturnExchange(), c.FailedExchange(),
+		c.WaitExchange(),
 	} {
 		own[name] = true
 	}

@@ -51,6 +51,7 @@ func lastReturn(c retry.Chain) string {
 }
 
 func TestPropertyRejectedMessageVisitsEveryTierOnceThenParks(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget(withoutLimits).Draw(t, "target")
 		b := newBroker(t, x.version, x.withSources())
@@ -107,6 +108,7 @@ func checkIntact(t reporter, c retry.Chain, p simulator.Publishing, d simulator.
 }
 
 func TestPropertySuccessEndsTheJourney(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget(withoutLimits).Draw(t, "target")
 		b := newBroker(t, x.version, x.withSources())
@@ -129,6 +131,7 @@ func TestPropertySuccessEndsTheJourney(t *testing.T) {
 // other. Before 3.13 only its first death can be seen: if that was no
 // rejection, the message parks at its first failure. That is documented.
 func TestPropertyForeignDeathsDoNotCount(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget(withoutLimits).Draw(t, "target")
 		c := x.chain
@@ -164,6 +167,7 @@ func TestPropertyForeignDeathsDoNotCount(t *testing.T) {
 // A message that dies in the work queue otherwise than by rejection, at
 // whichever attempt, parks at once: it is neither lost nor doubled.
 func TestPropertyOtherDeathsPark(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget().Draw(t, "target")
 		b := newBroker(t, x.version, x.withSources())
@@ -241,6 +245,7 @@ func lastDeath(b *simulator.Broker, id simulator.ID, queue string) string {
 // over. With strategy "routing_key" it needs a key that is not a tier's, and
 // until 3.13 its old history has to go: the broker would take it up again.
 func TestPropertyRedriveStartsOver(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget(withoutLimits).Draw(t, "target")
 		c := x.chain
@@ -274,6 +279,7 @@ func TestPropertyRedriveStartsOver(t *testing.T) {
 // Many messages, in any interleaving of deliveries, outcomes and waits: each is
 // in one place at any time, and in the end done or parked.
 func TestPropertyManyMessagesAreAccountedFor(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget().Draw(t, "target")
 		b := newBroker(t, x.version, x.withSources())

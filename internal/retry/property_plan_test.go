@@ -16,7 +16,7 @@ import (
 // chain wants.
 func plan(b *simulator.Broker, x target) []topology.Step {
 	actual := x.chain.Actual(b.Topology(), x.features())
-	return slices.Concat(x.chain.Plan(actual, x.topology())...)
+	return slices.Concat(x.chain.Transition(actual, x.topology(), nil).Stages...)
 }
 
 // carryOut makes the steps; every one has to be possible when it comes.
@@ -30,19 +30,18 @@ func carryOut(t reporter, b *simulator.Broker, steps []topology.Step) {
 }
 
 // wantComplete fails unless the broker holds the chain, and nothing of it is
-// left to do.
+// left to do but for what drains.
 func wantComplete(t reporter, b *simulator.Broker, x target) {
 	t.Helper()
-	if d := topology.Diff(x.chain.Actual(b.Topology(), x.features()), x.topology()); !d.Empty() {
+	actual := x.chain.Actual(b.Topology(), x.features())
+	rest, _ := x.chain.Draining(actual, x.topology())
+	if d := topology.Diff(rest, x.topology()); !d.Empty() {
 		t.Fatalf("missing:\n%s\nextra:\n%s\nchanged: %v %v", text(d.Missing), text(d.Extra), d.Exchanges, d.Queues)
-	}
-	if rest := plan(b, x); len(rest) > 0 {
-		t.Fatalf("%d steps are left", len(rest))
 	}
 }
 
-// sourcesOnly is a broker with the exchanges that feed the chain and nothing
-// else.
+// sourcesOnly is a broker with the objects of others that the chain uses and
+// nothing else.
 func sourcesOnly(x target) *topology.Topology {
 	in := topology.New()
 	for _, e := range x.withSources().Exchanges() {
@@ -50,10 +49,14 @@ func sourcesOnly(x target) *topology.Topology {
 			in.SetExchange(e)
 		}
 	}
+	if w := x.chain.Work; w.Existing {
+		in.SetQueue(topology.Queue{Name: w.Name, Type: w.Type, Durable: true})
+	}
 	return in
 }
 
 func TestPropertyInterruptedCreationConverges(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget().Draw(t, "target")
 		b := newBroker(t, x.version, sourcesOnly(x))
@@ -69,6 +72,7 @@ func TestPropertyInterruptedCreationConverges(t *testing.T) {
 // While a chain is being made, no message can reach the work queue before it
 // can be retried: a message that a source sends is unroutable or safe.
 func TestPropertyCreationBringsTrafficLast(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget(withoutLimits, func(_ *rapid.T, c *retry.Chain) {
 			c.Work.Bindings = []retry.SourceBinding{{Exchange: "events", RoutingKey: "#", Headers: topology.Arguments{}}}
@@ -176,6 +180,7 @@ func (r repairCase) play(t reporter, steps int, complete bool) *simulator.Broker
 // A repair loses nothing that the damage alone would not have lost, wherever it
 // is interrupted, and after a repair in one go nothing is lost at all.
 func TestPropertyRepairLosesNothing(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := repairCase{
 			x:      genTarget(withoutLimits).Draw(t, "target"),
@@ -198,39 +203,162 @@ func TestPropertyRepairLosesNothing(t *testing.T) {
 	})
 }
 
-// Changing the delays of a chain at work loses nothing, if no queue is deleted
-// before it is empty: what the caller of Plan has to see to.
-func TestPropertyChangeOfDelaysLosesNothing(t *testing.T) {
+// change is a chain's next form, and how much of the way there is made before
+// the run is killed; the configuration may be put back after that.
+type change struct {
+	to     target
+	killed int // steps before the kill; -1: none
+	revert bool
+}
+
+func genChange(t *rapid.T, x target) change {
+	next := change{to: x, killed: -1}
+	next.to.chain.Delays = genOtherDelays(t, x.chain.Delays)
+	if x.features().LastDeathHeaders && rapid.IntRange(0, 3).Draw(t, "switch of strategy") == 0 {
+		next.to.chain.Strategy = map[retry.Strategy]retry.Strategy{retry.Headers: retry.RoutingKey, retry.RoutingKey: retry.Headers}[x.chain.Strategy]
+	}
+	if rapid.Bool().Draw(t, "killed") {
+		next.killed = rapid.IntRange(0, 25).Draw(t, "steps")
+		next.revert = rapid.Bool().Draw(t, "revert")
+	}
+	return next
+}
+
+// Changing the delays or the strategy of a chain at work loses nothing, however
+// often, wherever it is interrupted, and also when it is taken back. In the end
+// nothing of the forms in between is left.
+func TestPropertyChangesLoseNothing(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		before := genTarget(withoutLimits).Draw(t, "target")
-		after := before
-		after.chain.Delays = genOtherDelays(t, before.chain.Delays)
-		if len(errorsOf(after.chain, after.version)) > 0 {
-			t.Skip("the new delays collide with a name")
-		}
-		b := newBroker(t, before.version, before.withSources())
+		x := genTarget(withoutLimits).Draw(t, "target")
+		b := newBroker(t, x.version, x.withSources())
 		work := genTraffic()
-		work.Draw(t, "before").run(t, b, before.chain)
-		for _, step := range planChange(b, before, after) {
-			if step.DeleteQueue != nil {
-				for b.Depth(step.DeleteQueue.Name) != (simulator.Depth{}) && b.AdvanceToNextExpiry() {
-				}
+		work.Draw(t, "before").run(t, b, x.chain)
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			next := genChange(t, x)
+			if len(errorsOf(next.to.chain, next.to.version)) > 0 {
+				continue // the new delays collide with a name
 			}
-			carryOut(t, b, []topology.Step{step})
-			work.Draw(t, "between").run(t, b, after.chain)
+			makeChange(t, b, x, next.to, next.killed, func() { work.Draw(t, "between").run(t, b, x.chain) })
+			wantNothingHidden(t, b, x)
+			wantNothingHidden(t, b, next.to)
+			work.Draw(t, "after").run(t, b, x.chain)
+			if next.killed >= 0 && !next.revert || next.killed < 0 {
+				before := x
+				x = next.to
+				makeChange(t, b, before, x, -1, func() {})
+			} else {
+				makeChange(t, b, x, x, -1, func() {})
+			}
+			wantComplete(t, b, x)
+			if lost := lossesOf(b); len(lost) > 0 {
+				t.Fatalf("lost %v\n%s", lost, journey(b, lost[0]))
+			}
 		}
-		if lost := lossesOf(b); len(lost) > 0 {
-			t.Fatalf("lost %v\n%s", lost, journey(b, lost[0]))
+		finish(t, b, x)
+	})
+}
+
+// wantNothingHidden fails if a plan would show nothing to do although there is
+// more to do than to wait for tiers, and to remove steps out of tiers that are
+// gone.
+func wantNothingHidden(t reporter, b *simulator.Broker, x target) {
+	t.Helper()
+	actual := x.chain.Actual(b.Topology(), x.features())
+	rest, draining := x.chain.Draining(actual, x.topology())
+	if !topology.Diff(rest, x.topology()).Empty() {
+		return
+	}
+	for _, step := range plan(b, x) {
+		if step.Unbind != nil {
+			if _, wanted := x.topology().Queue(step.Unbind.Destination); !wanted {
+				t.Fatalf("hidden from a plan: the way into %q", step.Unbind.Destination)
+			}
 		}
-		wantComplete(t, b, after)
-		for b.AdvanceToNextExpiry() {
+		// A run that was killed may leave a tier without its way out.
+		if step.Unbind == nil && (step.Bind == nil || len(draining) == 0) {
+			t.Fatalf("hidden from a plan: %+v", step)
 		}
+	}
+}
+
+// makeChange carries out the first steps of a change, or all of them and the
+// removal of what is empty.
+func makeChange(t *rapid.T, b *simulator.Broker, before, after target, steps int, between func()) {
+	actual := after.chain.Actual(b.Topology(), after.features())
+	transition := after.chain.Transition(actual, after.topology(), before.chain.Tiers())
+	todo := slices.Concat(transition.Stages...)
+	for i, step := range todo {
+		if i == steps {
+			return
+		}
+		if step.DeleteQueue != nil {
+			t.Fatalf("the change deletes queue %q, which may hold messages", step.DeleteQueue.Name)
+		}
+		carryOut(t, b, []topology.Step{step})
+		if rapid.IntRange(0, 3).Draw(t, "traffic") == 0 {
+			between()
+		}
+	}
+	removeEmpty(t, b, after)
+}
+
+// removeEmpty removes the retired tiers that hold nothing.
+func removeEmpty(t reporter, b *simulator.Broker, x target) {
+	t.Helper()
+	actual := x.chain.Actual(b.Topology(), x.features())
+	_, draining := x.chain.Draining(actual, x.topology())
+	empty := slices.DeleteFunc(draining, func(tier retry.Tier) bool { return b.Depth(tier.Queue) != (simulator.Depth{}) })
+	carryOut(t, b, slices.Concat(x.chain.RemoveTiers(empty, actual, x.topology())...))
+}
+
+// finish lets every message come to rest and every retired tier go, and fails
+// if a message is without a place or anything of another form of the chain is
+// left but steps that lead out of tiers that are gone.
+func finish(t *rapid.T, b *simulator.Broker, x target) {
+	for b.AdvanceToNextExpiry() {
+	}
+	b.Advance(simulator.HoldPeriod)
+	for b.AdvanceToNextExpiry() {
+	}
+	removeEmpty(t, b, x)
+	wantComplete(t, b, x)
+	if _, draining := x.chain.Draining(x.chain.Actual(b.Topology(), x.features()), x.topology()); len(draining) > 0 {
+		t.Fatalf("the tiers %v are left", draining)
+	}
+	carryOut(t, b, plan(b, x))
+	if d := topology.Diff(x.chain.Actual(b.Topology(), x.features()), x.topology()); !d.Empty() {
+		t.Fatalf("left:\n%s", text(d.Extra))
+	}
+	for id, fates := range b.Account() {
+		if len(fates) == 0 || fates[0].State == simulator.IsHeld {
+			t.Fatalf("message %d: %v\n%s", id, fates, journey(b, id))
+		}
+	}
+	for parked, ok := b.Get(x.chain.Parking.Name); ok && x.features().LastDeathHeaders; parked, ok = b.Get(x.chain.Parking.Name) {
+		if from := parked.Headers["x-last-death-queue"]; from != x.chain.Work.Name {
+			t.Fatalf("a message was parked out of %v\n%v", from, parked.Headers)
+		}
+	}
+}
+
+// Without a change of the first tier or of the strategy no message is doubled.
+func TestPropertyChangesDoubleNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		x := genTarget(withoutLimits).Draw(t, "target")
+		after := x
+		after.chain.Delays = genOtherDelays(t, x.chain.Delays)
+		if len(errorsOf(after.chain, after.version)) > 0 || !sameFirst(x.chain, after.chain) {
+			t.Skip("the first tier changes, or the new delays collide with a name")
+		}
+		b := newBroker(t, x.version, x.withSources())
+		work := genTraffic()
+		work.Draw(t, "before").run(t, b, x.chain)
+		makeChange(t, b, x, after, -1, func() { work.Draw(t, "between").run(t, b, x.chain) })
+		finish(t, b, after)
 		for id, fates := range b.Account() {
-			if len(fates) == 0 || fates[0].State == simulator.IsHeld {
-				t.Fatalf("message %d: %v\n%s", id, fates, journey(b, id))
-			}
-			// While the first tier changes, a message may go to both.
-			if sameFirst(before.chain, after.chain) && len(fates) > 1 {
+			if len(fates) > 1 {
 				t.Fatalf("message %d is doubled: %v\n%s", id, fates, journey(b, id))
 			}
 		}
@@ -239,10 +367,4 @@ func TestPropertyChangeOfDelaysLosesNothing(t *testing.T) {
 
 func sameFirst(a, b retry.Chain) bool {
 	return len(a.Delays) > 0 && len(b.Delays) > 0 && a.Delays[0] == b.Delays[0]
-}
-
-// planChange lists the steps from what the broker holds to the new chain.
-func planChange(b *simulator.Broker, before, after target) []topology.Step {
-	actual := before.chain.Actual(b.Topology(), before.features())
-	return slices.Concat(after.chain.Plan(actual, after.topology())...)
 }

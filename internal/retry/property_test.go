@@ -53,9 +53,19 @@ func errorsOf(c retry.Chain, version string) []retry.Problem {
 type target struct {
 	version string
 	chain   retry.Chain
+	// exact: the chain is new.
+	exact bool
 }
 
-func (x target) features() retry.Features { return featuresOf(x.version) }
+// features are those with which the chain is made. Only a chain that is made
+// without delays has an exact delivery limit.
+func (x target) features() retry.Features {
+	f := featuresOf(x.version)
+	if x.exact {
+		f = f.ForNew(x.chain)
+	}
+	return f
+}
 
 func (x target) topology() *topology.Topology { return x.chain.Topology(x.features()) }
 
@@ -65,6 +75,9 @@ func (x target) withSources() *topology.Topology {
 	t := x.topology()
 	for _, b := range x.chain.Work.Bindings {
 		t.SetExchange(topology.Exchange{Name: b.Exchange, Type: topology.Topic, Durable: true})
+	}
+	if w := x.chain.Work; w.Existing {
+		t.SetQueue(topology.Queue{Name: w.Name, Type: w.Type, Durable: true})
 	}
 	return t
 }
@@ -97,7 +110,7 @@ func genDelays() *rapid.Generator[[]time.Duration] {
 func genTarget(change ...func(*rapid.T, *retry.Chain)) *rapid.Generator[target] {
 	return rapid.Custom(func(t *rapid.T) target {
 		version := rapid.SampledFrom(brokerVersions).Draw(t, "version")
-		x := target{version, genChain(t, featuresOf(version))}
+		x := target{version: version, chain: genChain(t, featuresOf(version))}
 		for _, f := range change {
 			f(t, &x.chain)
 		}
@@ -115,6 +128,7 @@ func genChain(t *rapid.T, f retry.Features) retry.Chain {
 		DeadLetterStrategy: retry.AtMostOnce,
 		Work:               retry.WorkQueue{Name: name, Arguments: topology.Arguments{}},
 		Parking:            retry.ParkingQueue{Name: name + ".parking"},
+		Policy:             retry.PolicySettings{Priority: retry.DefaultPriority, Shield: rapid.IntRange(0, 3).Draw(t, "shield") == 0},
 	}
 	if f.LastDeathHeaders && rapid.Bool().Draw(t, "headers") {
 		c.Strategy = retry.Headers
@@ -127,6 +141,14 @@ func genChain(t *rapid.T, f retry.Features) retry.Chain {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "names") == 0 {
 		c.Work.Name, c.Parking.Name = name+" work", "lot"
+	}
+	if rapid.IntRange(0, 4).Draw(t, "existing") == 0 {
+		kind := rapid.SampledFrom([]topology.QueueType{topology.Classic, topology.Quorum}).Draw(t, "type of the work queue")
+		c.Work = retry.WorkQueue{Name: c.Work.Name, Existing: true, Type: kind, Arguments: topology.Arguments{}}
+		if kind == topology.Classic && len(c.Delays) == 0 {
+			c.DeadLetterStrategy = retry.DefaultDeadLetterStrategy(c.QueueType) // it has no effect at all
+		}
+		return c
 	}
 	genWorkQueue(t, &c, f)
 	return c

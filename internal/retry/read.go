@@ -3,6 +3,8 @@ package retry
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,11 @@ import (
 
 // ErrNoChain says that a virtual host holds nothing of a chain of that name.
 var ErrNoChain = errors.New("no object of a retry chain of this name exists")
+
+// NotAChainError says that objects of a chain's names exist and cannot be one.
+type NotAChainError struct{ Reason string }
+
+func (e *NotAChainError) Error() string { return "no retry chain: " + e.Reason }
 
 // Read reads a chain back from the objects of a virtual host, for an import.
 // A graph that is only half there is read as far as it goes: what cannot be
@@ -23,12 +30,18 @@ func Read(name string, in *topology.Topology, live func(version string) bool) (C
 	if !c.anythingIn(in, tiers) {
 		return Chain{}, Features{}, ErrNoChain
 	}
+	if reason := c.contradiction(in); reason != "" {
+		return Chain{}, Features{}, &NotAChainError{reason}
+	}
 	c.Strategy = c.readStrategy(in, tiers)
 	tiers = slices.DeleteFunc(tiers, func(t Tier) bool { return t != c.tier(t.Label, t.Delay) })
 	c.Work.Name = c.readWorkQueueName(in)
 	c.Parking.Name = c.readParkingQueueName(in)
+	_, c.Work.Existing = in.Policy(c.AttachPolicy())
 	c.QueueType, c.DeadLetterStrategy = c.readQueueType(in, tiers)
 	c.Delays = c.readDelays(in, tiers)
+	c.CountHeader = c.readCountHeader(in)
+	c.readPolicies(in)
 	c.readWorkQueue(in)
 	c.readParkingQueue(in)
 	return c, c.readFeatures(in, live), nil
@@ -43,31 +56,119 @@ func (c Chain) anythingIn(in *topology.Topology, tiers []Tier) bool {
 	return len(tiers) > 0 || len(c.returnExchanges(in)) > 0
 }
 
+// contradiction says why the objects that have names of the chain cannot be one.
+func (c Chain) contradiction(in *topology.Topology) string {
+	for name, kind := range map[string]string{
+		c.RetryExchange(): topology.Headers, c.FirstExchange(): topology.Headers, c.KeysExchange(): topology.Direct,
+		c.ParkingExchange(): topology.Fanout, c.RedriveExchange(): topology.Fanout, c.ReturnExchange(): topology.Fanout, c.FailedExchange(): topology.Fanout,
+		c.WaitExchange(): topology.DelayedMessage,
+	} {
+		if e, exists := in.Exchange(name); exists && e.Type != kind {
+			return fmt.Sprintf("exchange %q is a %s exchange; a chain needs a %s exchange of this name", name, e.Type, kind)
+		}
+	}
+	work := ""
+	for _, source := range c.leadingToWork(in) {
+		for _, b := range in.From(source) {
+			switch {
+			case b.DestinationKind != topology.KindQueue:
+				return fmt.Sprintf("exchange %q leads to the exchange %q; in a chain it leads to the work queue only", source, b.Destination)
+			case work != "" && b.Destination != work:
+				return fmt.Sprintf("exchange %q leads to the queue %q, and others of the chain lead to %q; a chain has one work queue", source, b.Destination, work)
+			}
+			work = b.Destination
+		}
+	}
+	return ""
+}
+
+// leadingToWork names the exchanges of the chain that lead to nothing but the
+// work queue.
+func (c Chain) leadingToWork(in *topology.Topology) []string {
+	return append([]string{c.RedriveExchange(), c.ReturnExchange()}, c.returnExchanges(in)...)
+}
+
+// readPolicies reads the chain's own policies. One that attaches the work queue
+// means that the queue belongs to somebody else.
+func (c *Chain) readPolicies(in *topology.Topology) {
+	c.Policy.Priority = DefaultPriority
+	if p, exists := in.Policy(c.ShieldPolicy()); exists {
+		c.Policy.Shield, c.Policy.Priority = true, p.Priority
+	}
+	p, exists := in.Policy(c.AttachPolicy())
+	if !exists {
+		return
+	}
+	c.Policy.Priority = p.Priority
+	*c = c.Within(in)
+	c.Policy.Inherit = len(p.Definition) > len(c.attachmentKeys())
+}
+
 func (c Chain) readStrategy(in *topology.Topology, tiers []Tier) Strategy {
 	if _, exists := in.Exchange(c.KeysExchange()); exists {
 		return RoutingKey
 	}
-	headers := func(t Tier) bool { return strings.HasPrefix(t.Queue, c.tierPrefix()) }
-	if len(tiers) > 0 && !slices.ContainsFunc(tiers, headers) {
-		return RoutingKey
+	if _, exists := in.Exchange(c.WaitExchange()); exists {
+		return DelayedExchange
+	}
+	if _, exists := in.Exchange(c.FailedExchange()); exists {
+		return Republish
+	}
+	_, retry := in.Exchange(c.RetryExchange())
+	_, first := in.Exchange(c.FirstExchange())
+	if dlx := c.readDeadLetterExchange(in); !retry && !first && len(tiers) == 0 && dlx == c.ParkingExchange() {
+		return DelayedRetry
+	}
+	for strategy, prefix := range map[Strategy]string{RoutingKey: c.attemptPrefix(), Republish: c.waitPrefix()} {
+		if len(tiers) > 0 && !slices.ContainsFunc(tiers, func(t Tier) bool { return !strings.HasPrefix(t.Queue, prefix) }) {
+			return strategy
+		}
 	}
 	return Headers
+}
+
+// readDeadLetterExchange is where the work queue's dead letters go, by an
+// argument or by the chain's policy.
+func (c Chain) readDeadLetterExchange(in *topology.Topology) string {
+	if p, exists := in.Policy(c.AttachPolicy()); exists {
+		return p.Definition.String(topology.KeyDeadLetterExchange)
+	}
+	q, _ := in.Queue(c.readWorkQueueName(in))
+	return q.Arguments.String(topology.DeadLetterExchange)
+}
+
+// readCountHeader finds the header in which strategy "republish" counts.
+func (c Chain) readCountHeader(in *topology.Topology) string {
+	if c.Strategy != Republish {
+		return ""
+	}
+	for _, b := range in.From(c.RetryExchange()) {
+		for _, key := range slices.Sorted(maps.Keys(b.Arguments)) {
+			if !strings.HasPrefix(key, "x-") {
+				return key
+			}
+		}
+	}
+	return DefaultCountHeader
 }
 
 // readWorkQueueName follows the exchanges that lead only to the work queue,
 // and else looks for a queue that dead-letters into the chain.
 func (c Chain) readWorkQueueName(in *topology.Topology) string {
-	sources := append([]string{c.RedriveExchange(), c.ReturnExchange()}, in.ExchangesWithPrefix(c.returnPrefix())...)
-	for _, source := range sources {
+	for _, source := range c.leadingToWork(in) {
 		if name := onlyQueue(in.From(source)); name != "" {
 			return name
 		}
 	}
-	if q, exists := in.Queue(c.Name); exists && q.Arguments.String(topology.DeadLetterExchange) == c.RetryExchange() {
+	own := []string{c.RetryExchange(), c.FailedExchange(), c.ParkingExchange()}
+	feeds := func(q topology.Queue) bool {
+		return slices.Contains(own, q.Arguments.String(topology.DeadLetterExchange))
+	}
+	if q, exists := in.Queue(c.Name); exists && feeds(q) {
 		return c.Name
 	}
 	for _, q := range in.Queues() {
-		if q.Arguments.String(topology.DeadLetterExchange) == c.RetryExchange() {
+		if feeds(q) {
 			return q.Name
 		}
 	}
@@ -91,9 +192,12 @@ func onlyQueue(bindings []topology.Binding) string {
 }
 
 func (c Chain) readQueueType(in *topology.Topology, tiers []Tier) (topology.QueueType, DeadLetterStrategy) {
-	names := []string{c.Work.Name}
-	for _, tier := range tiers {
+	var names []string
+	for _, tier := range tiers { // they are the chain's own in any case
 		names = append(names, tier.Queue)
+	}
+	if !c.Work.Existing {
+		names = append(names, c.Work.Name)
 	}
 	names = append(names, c.Parking.Name)
 	queueType, strategy := topology.QueueType(""), DeadLetterStrategy("")
@@ -108,6 +212,9 @@ func (c Chain) readQueueType(in *topology.Topology, tiers []Tier) (topology.Queu
 		}
 	}
 	queueType = cmp.Or(queueType, topology.Quorum)
+	if attachment, exists := in.Policy(c.AttachPolicy()); exists && queueType == topology.Quorum {
+		strategy = cmp.Or(strategy, DeadLetterStrategy(attachment.Definition.String(topology.KeyDeadLetterStrategy)))
+	}
 	if strategy == "" {
 		strategy = DefaultDeadLetterStrategy(queueType)
 	}
@@ -125,6 +232,15 @@ func DefaultDeadLetterStrategy(queueType topology.QueueType) DeadLetterStrategy 
 // readDelays follows the steps from the first tier to the last, as a message
 // does. Tiers that no step leads to come after those, the shortest first.
 func (c Chain) readDelays(in *topology.Topology, tiers []Tier) []time.Duration {
+	switch c.Strategy {
+	case Republish:
+		return c.readCountedDelays(in, tiers)
+	case DelayedRetry:
+		return c.readRamp(in)
+	case DelayedExchange:
+		return []time.Duration{} // only the process of the user knows them
+	case Headers, RoutingKey:
+	}
 	byQueue := map[string]Tier{}
 	for _, tier := range tiers {
 		byQueue[tier.Queue] = tier
@@ -134,14 +250,20 @@ func (c Chain) readDelays(in *topology.Topology, tiers []Tier) []time.Duration {
 		delays = append(delays, tier.Delay)
 		delete(byQueue, tier.Queue)
 	}
+	whole := false
 	at, found := nextTier(in.From(c.FirstExchange()), byQueue, func(topology.Binding) bool { return true })
 	for found {
 		visit(at)
-		at, found = c.step(in, at, byQueue)
+		next, _ := c.nextQueue(at.Queue, in, nil)
+		whole = next == c.Parking.Name
+		at, found = byQueue[next]
 	}
 	rest := make([]Tier, 0, len(byQueue))
 	for _, tier := range byQueue {
-		rest = append(rest, tier)
+		// In a chain that works, a tier into which nothing leads is draining.
+		if !whole || len(in.To(topology.KindQueue, tier.Queue)) > 0 {
+			rest = append(rest, tier)
+		}
 	}
 	slices.SortFunc(rest, func(a, b Tier) int {
 		return cmp.Or(cmp.Compare(a.Delay, b.Delay), cmp.Compare(len(a.Label), len(b.Label)), cmp.Compare(a.Label, b.Label))
@@ -152,15 +274,47 @@ func (c Chain) readDelays(in *topology.Topology, tiers []Tier) []time.Duration {
 	return delays
 }
 
-// step finds the tier to which a message goes that failed after it came out of
-// the given one.
-func (c Chain) step(in *topology.Topology, from Tier, tiers map[string]Tier) (Tier, bool) {
-	if c.Strategy == RoutingKey {
-		return nextTier(in.From(c.KeysExchange()), tiers, func(b topology.Binding) bool { return b.RoutingKey == from.Queue })
+// readCountedDelays orders the tiers of strategy "republish" by the counts that
+// lead to them.
+func (c Chain) readCountedDelays(in *topology.Topology, tiers []Tier) []time.Duration {
+	header := c.readCountHeader(in)
+	counts := map[string]int64{}
+	for _, b := range in.From(c.RetryExchange()) {
+		if count, set := b.Arguments.Int(header); set {
+			counts[b.Destination] = count
+		}
 	}
-	return nextTier(in.From(c.RetryExchange()), tiers, func(b topology.Binding) bool {
-		return b.Arguments.String(topology.LastDeathSource) == from.Return
+	tiers = slices.DeleteFunc(slices.Clone(tiers), func(t Tier) bool { return counts[t.Queue] == 0 && len(counts) > 0 })
+	slices.SortFunc(tiers, func(a, b Tier) int {
+		return cmp.Or(cmp.Compare(counts[a.Queue], counts[b.Queue]), cmp.Compare(a.Delay, b.Delay))
 	})
+	delays := []time.Duration{}
+	for _, tier := range tiers {
+		delays = append(delays, tier.Delay)
+	}
+	return delays
+}
+
+// readRamp reads the delays of strategy "delayed_retry" off the work queue, or
+// off the policy that attaches it.
+func (c Chain) readRamp(in *topology.Topology) []time.Duration {
+	settings := topology.Arguments{}
+	if q, exists := in.Queue(c.Work.Name); exists {
+		settings = q.Arguments
+	}
+	if p, exists := in.Policy(c.AttachPolicy()); exists {
+		settings = topology.Arguments{}
+		for key, value := range p.Definition {
+			settings["x-"+key] = value
+		}
+	}
+	first, isFirst := settings.Int(topology.DelayedRetryMin)
+	last, isLast := settings.Int(topology.DelayedRetryMax)
+	n, limited := settings.Int(topology.DeliveryLimit)
+	if !isFirst || !isLast || !limited || n < 0 || n > MaxTiers {
+		return []time.Duration{}
+	}
+	return ramp(time.Duration(first)*time.Millisecond, time.Duration(last)*time.Millisecond, int(n))
 }
 
 func nextTier(bindings []topology.Binding, tiers map[string]Tier, matches func(topology.Binding) bool) (Tier, bool) {
@@ -185,15 +339,18 @@ func (c *Chain) readWorkQueue(in *topology.Topology) {
 	w := &c.Work
 	w.Arguments = topology.Arguments{}
 	q, exists := in.Queue(w.Name)
-	if !exists {
+	if !exists || w.Existing {
 		return
 	}
 	for key, value := range q.Arguments {
-		if _, owned := ownedArguments[key]; !owned {
+		ramped := c.Strategy == DelayedRetry && strings.HasPrefix(key, "x-delayed-retry-")
+		if _, owned := ownedArguments[key]; !owned && !ramped {
 			w.Arguments[key] = value
 		}
 	}
-	w.DeliveryLimit = readDeliveryLimit(q)
+	if c.Strategy != DelayedRetry || len(c.Delays) == 0 {
+		w.DeliveryLimit = readDeliveryLimit(q, c.limitIsExact(q))
+	}
 	w.MessageTTL = readTTL(q)
 	w.MaxLength = readInt(q, topology.MaxLength)
 	w.MaxLengthBytes = readInt(q, topology.MaxLengthBytes)
@@ -217,9 +374,27 @@ func (c Chain) readBindings(in *topology.Topology) []SourceBinding {
 }
 
 func (c *Chain) readParkingQueue(in *topology.Topology) {
-	if q, exists := in.Queue(c.Parking.Name); exists {
+	q, exists := in.Queue(c.Parking.Name)
+	if !exists {
+		return
+	}
+	if c.Parking.Existing = len(c.OthersParkingHere(in)) > 0; !c.Parking.Existing {
 		c.Parking.MessageTTL = readTTL(q)
 	}
+}
+
+// OthersParkingHere names the exchanges of others that lead to the parking
+// queue.
+func (c Chain) OthersParkingHere(in *topology.Topology) []string {
+	own := c.ownExchanges()
+	var sources []string
+	for _, b := range in.To(topology.KindQueue, c.Parking.Name) {
+		if !own[b.Source] {
+			sources = append(sources, b.Source)
+		}
+	}
+	slices.Sort(sources)
+	return slices.Compact(sources)
 }
 
 // readFeatures tells what the chain's queues were declared with. A queue that
@@ -231,19 +406,31 @@ func (c Chain) readFeatures(in *topology.Topology, live func(version string) boo
 	}
 	if q, exists := in.Queue(c.Work.Name); exists && q.Type == topology.Quorum {
 		_, f.DeliveryLimit = q.Arguments.Int(topology.DeliveryLimit)
+		f.ExactLimit = c.limitIsExact(q)
 	}
 	return f
 }
 
-func readDeliveryLimit(q topology.Queue) *int64 {
+// limitIsExact tells from the delivery limit of a work queue whether it leaves
+// room for rounds through tiers. Without tiers 50 and more can mean both; 70 is
+// taken for the default of a chain whose delays were removed later.
+func (c Chain) limitIsExact(q topology.Queue) bool {
+	limit, set := q.Arguments.Int(topology.DeliveryLimit)
+	if !set || limit < 0 {
+		return false
+	}
+	return limit < deliveryHeadroom || len(c.Delays) == 0 && limit != DefaultDeliveryLimit+deliveryHeadroom
+}
+
+func readDeliveryLimit(q topology.Queue, exact bool) *int64 {
 	limit, set := q.Arguments.Int(topology.DeliveryLimit)
 	switch {
 	case !set:
 		return nil
 	case limit < 0:
 		limit = Unlimited
-	default:
-		limit = max(0, limit-deliveryHeadroom)
+	case !exact:
+		limit -= deliveryHeadroom
 	}
 	return &limit
 }

@@ -89,7 +89,7 @@ func TestRefusedBefore313OtherDeathsAreLost(t *testing.T) {
 	for name, test := range cases {
 		for _, version := range []string{"3.10.8", "3.12.14"} {
 			t.Run(name+" on "+version, func(t *testing.T) {
-				x := target{version, byKeys(atMostOnce, threeDelays, func(c *retry.Chain) { c.Work.DeliveryLimit = nil }, test.set)}
+				x := target{version: version, chain: byKeys(atMostOnce, threeDelays, func(c *retry.Chain) { c.Work.DeliveryLimit = nil }, test.set)}
 				refused(t, x)
 				// The limit is left out of the expansion there; the test puts it in.
 				b := newBroker(t, version, x.chain.Topology(retry.Features{DeliveryLimit: true}))
@@ -111,7 +111,7 @@ func threeDelays(c *retry.Chain) { c.Delays = append(c.Delays, time.Minute) }
 
 // With at-least-once the same message is not lost but stuck in its tier.
 func TestRefusedBefore313OtherDeathsAreStuckAtLeastOnce(t *testing.T) {
-	x := target{"3.10.8", byKeys(threeDelays, func(c *retry.Chain) { c.Work.MessageTTL, c.Work.DeliveryLimit = new(time.Second), nil })}
+	x := target{version: "3.10.8", chain: byKeys(threeDelays, func(c *retry.Chain) { c.Work.MessageTTL, c.Work.DeliveryLimit = new(time.Second), nil })}
 	refused(t, x)
 	b := newBroker(t, x.version, x.topology())
 	id := publish(t, b, simulator.Publishing{RoutingKey: "orders"})
@@ -128,7 +128,7 @@ func TestRefusedBefore313OtherDeathsAreStuckAtLeastOnce(t *testing.T) {
 // Before 3.13 strategy "headers" retries nothing: every message parks at its
 // first failure, because no binding can match.
 func TestRefusedHeadersBefore313ParksAtOnce(t *testing.T) {
-	x := target{"3.12.14", orders(func(c *retry.Chain) { c.Work.DeliveryLimit = nil })}
+	x := target{version: "3.12.14", chain: orders(func(c *retry.Chain) { c.Work.DeliveryLimit = nil })}
 	refused(t, x)
 	b := newBroker(t, x.version, x.topology())
 	id := publish(t, b, simulator.Publishing{RoutingKey: "orders"})
@@ -140,7 +140,7 @@ func TestRefusedHeadersBefore313ParksAtOnce(t *testing.T) {
 
 // A full classic queue with reject-publish refuses what comes back from a tier.
 func TestRefusedClassicRejectPublishLosesRetries(t *testing.T) {
-	x := target{"4.0.5", orders(atMostOnce, func(c *retry.Chain) {
+	x := target{version: "4.0.5", chain: orders(atMostOnce, func(c *retry.Chain) {
 		c.QueueType, c.Work.DeliveryLimit = topology.Classic, nil
 		c.Work.MaxLength, c.Work.Overflow = new(int64(1)), retry.RejectPublish
 	})}
@@ -161,7 +161,7 @@ func TestRefusedAtLeastOnceWithDropHead(t *testing.T) {
 	for overflow, want := range map[string]simulator.State{retry.DropHead: simulator.IsLost, retry.RejectPublish: simulator.IsHeld} {
 		c := orders(func(c *retry.Chain) { c.Work.Overflow = overflow })
 		if overflow == retry.DropHead {
-			refused(t, target{"4.0.5", c})
+			refused(t, target{version: "4.0.5", chain: c})
 		}
 		b := newBroker(t, "4.0.5", c.Topology(featuresOf("4.0.5")))
 		settle(t, b.Apply(topology.Step{DeleteExchange: &topology.Exchange{Name: c.RetryExchange()}}))

@@ -68,12 +68,20 @@ func titleOf(err error, title string) string {
 	case is[*broker.PermissionError](err):
 		return "Permission Missing"
 	case is[*broker.VhostError](err):
-		return "Virtual Host Not Found"
+		return titleOfVhost(err)
 	case is[*broker.AMQPError](err), is[*broker.StatsError](err):
 		return "Queues Not Proved Empty"
 	default:
 		return title
 	}
+}
+
+func titleOfVhost(err error) string {
+	var missing *broker.VhostError
+	if errors.As(err, &missing) && missing.Exists {
+		return "No Access to the Virtual Host"
+	}
+	return "Virtual Host Not Found"
 }
 
 func is[T error](err error) bool {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
@@ -29,6 +30,59 @@ func DurationValue(d *time.Duration) types.String {
 		return types.StringNull()
 	}
 	return types.StringValue(retry.FormatDuration(*d))
+}
+
+// DurationsOf reads a list of durations as [DurationOf] does, and leaves out what
+// is none.
+func DurationsOf(list types.List) []time.Duration {
+	durations := make([]time.Duration, 0, len(list.Elements()))
+	for _, text := range Texts(list) {
+		if d := DurationOf(types.StringValue(text)); d != nil {
+			durations = append(durations, *d)
+		}
+	}
+	return durations
+}
+
+// DurationList writes durations in their canonical form.
+func DurationList(durations []time.Duration) types.List {
+	texts := make([]string, 0, len(durations))
+	for _, d := range durations {
+		texts = append(texts, retry.FormatDuration(d))
+	}
+	return textList(texts)
+}
+
+// Texts returns the elements of a list of strings that are known.
+func Texts(list types.List) []string {
+	var texts []string
+	for _, element := range list.Elements() {
+		if text, ok := element.(types.String); ok && !text.IsNull() && !text.IsUnknown() {
+			texts = append(texts, text.ValueString())
+		}
+	}
+	return texts
+}
+
+func textList(texts []string) types.List {
+	elements := make([]attr.Value, 0, len(texts))
+	for _, text := range texts {
+		elements = append(elements, types.StringValue(text))
+	}
+	return types.ListValueMust(types.StringType, elements)
+}
+
+// CompleteDeadLetterStrategy is the configured strategy, or else what is default
+// for the type of the queues.
+func CompleteDeadLetterStrategy(configured, queueType types.String) types.String {
+	switch {
+	case !configured.IsNull():
+		return configured
+	case queueType.IsUnknown():
+		return types.StringUnknown()
+	default:
+		return types.StringValue(string(retry.DefaultDeadLetterStrategy(topology.QueueType(queueType.ValueString()))))
+	}
 }
 
 // ArgumentsOf reads arguments that the validator [Arguments] has accepted.

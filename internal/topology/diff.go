@@ -10,6 +10,8 @@ type Difference struct {
 	// properties. RabbitMQ cannot change them in place.
 	Exchanges []Change[Exchange]
 	Queues    []Change[Queue]
+	// Policies are there with another effect. They are changed in place.
+	Policies []Change[Policy]
 }
 
 // Change is an object that exists in another form than the wanted one.
@@ -19,7 +21,7 @@ type Change[T any] struct {
 
 // Empty says whether nothing has to change.
 func (d Difference) Empty() bool {
-	return d.Missing.Empty() && d.Extra.Empty() && len(d.Exchanges) == 0 && len(d.Queues) == 0
+	return d.Missing.Empty() && d.Extra.Empty() && len(d.Exchanges) == 0 && len(d.Queues) == 0 && len(d.Policies) == 0
 }
 
 // Diff compares what is there with what is wanted.
@@ -37,7 +39,25 @@ func Diff(actual, wanted *Topology) Difference {
 			d.Extra.Bind(b)
 		}
 	}
+	diffPolicies(&d, actual, wanted)
 	return d
+}
+
+func diffPolicies(d *Difference, actual, wanted *Topology) {
+	for _, w := range wanted.Policies() {
+		a, exists := actual.policies[w.key()]
+		switch {
+		case !exists:
+			d.Missing.SetPolicy(w)
+		case !a.Equal(w):
+			d.Policies = append(d.Policies, Change[Policy]{Actual: a, Wanted: w})
+		}
+	}
+	for _, a := range actual.Policies() {
+		if _, exists := wanted.policies[a.key()]; !exists {
+			d.Extra.SetPolicy(a)
+		}
+	}
 }
 
 func diffExchanges(d *Difference, actual, wanted *Topology) {

@@ -64,6 +64,12 @@ const (
 // alternate exchange that leads to an exchange that does not exist leads
 // nowhere, without an error.
 func (t *Topology) Route(exchange string, m Message, equality Equality) ([]string, error) {
+	return t.route(exchange, m, equality, func(e Exchange) (string, bool) { return e.Type, false })
+}
+
+// route asks of every exchange as which type it routes the message, and whether
+// it keeps it to itself.
+func (t *Topology) route(exchange string, m Message, equality Equality, as func(Exchange) (routedAs string, held bool)) ([]string, error) {
 	if exchange == "" {
 		return t.existing(m.RoutingKeys), nil
 	}
@@ -73,7 +79,7 @@ func (t *Topology) Route(exchange string, m Message, equality Equality) ([]strin
 	queues := map[string]bool{}
 	seen := map[string]bool{exchange: true}
 	for todo := []string{exchange}; len(todo) > 0; {
-		next, err := t.routeOnce(todo[0], m, equality, queues)
+		next, err := t.routeOnce(todo[0], m, equality, as, queues)
 		if err != nil {
 			return nil, err
 		}
@@ -100,15 +106,25 @@ func (t *Topology) existing(names []string) []string {
 
 // routeOnce adds the queues that the bindings of one exchange lead to and
 // returns the exchanges they lead to, or the alternate exchange.
-func (t *Topology) routeOnce(name string, m Message, equality Equality, queues map[string]bool) ([]string, error) {
+func (t *Topology) routeOnce(
+	name string, m Message, equality Equality, as func(Exchange) (routedAs string, held bool), queues map[string]bool,
+) ([]string, error) {
 	e, exists := t.exchanges[name]
 	if !exists {
 		return nil, nil
 	}
+	kind, held := as(e)
+	if !held && !isKnownType(kind) {
+		return nil, fmt.Errorf("exchange %q: %w %q", name, ErrUnknownExchangeType, kind)
+	}
+	bindings := t.bySource[name]
+	if held {
+		bindings = nil
+	}
 	var next []string
 	matched := false
-	for _, b := range t.bySource[name] {
-		matches, err := b.Matches(e.Type, m, equality)
+	for _, b := range bindings {
+		matches, err := b.Matches(kind, m, equality)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("exchange %q: %w", name, err)
@@ -121,14 +137,14 @@ func (t *Topology) routeOnce(name string, m Message, equality Equality, queues m
 		}
 		matched = true
 	}
-	if !matched && !isKnownType(e.Type) {
-		return nil, fmt.Errorf("exchange %q: %w %q", name, ErrUnknownExchangeType, e.Type)
-	}
 	if alternate := e.Alternate(); !matched && alternate != "" {
 		next = append(next, alternate)
 	}
 	return next, nil
 }
+
+// KnownType says whether the routing of the exchange's type is known here.
+func (e Exchange) KnownType() bool { return isKnownType(e.Type) }
 
 func isKnownType(exchangeType string) bool {
 	return slices.Contains([]string{Direct, Fanout, Topic, Headers}, exchangeType)

@@ -7,7 +7,17 @@ type Step struct {
 	Bind            *Binding
 	Unbind          *Binding
 	DeleteExchange  *Exchange
+	DeleteUnfed     *Unfed
 	DeleteQueue     *Queue
+	SetPolicy       *Policy
+	DeletePolicy    *Policy
+}
+
+// Unfed is an exchange that takes the dead letters of one queue. It is deleted
+// only if that queue does not exist: its messages would be lost.
+type Unfed struct {
+	Exchange Exchange
+	Queue    string
 }
 
 // Stage is a group of steps that do not depend on each other. Stages are
@@ -72,6 +82,24 @@ func (t *Topology) DeleteExchanges() Stage {
 	var stage Stage
 	for _, e := range t.Exchanges() {
 		stage = append(stage, Step{DeleteExchange: &e})
+	}
+	return stage
+}
+
+// SetPolicies returns the steps that make every policy of the topology.
+func (t *Topology) SetPolicies() Stage {
+	var stage Stage
+	for _, p := range t.Policies() {
+		stage = append(stage, Step{SetPolicy: &p})
+	}
+	return stage
+}
+
+// DeletePolicies returns the steps that delete every policy.
+func (t *Topology) DeletePolicies() Stage {
+	var stage Stage
+	for _, p := range t.Policies() {
+		stage = append(stage, Step{DeletePolicy: &p})
 	}
 	return stage
 }

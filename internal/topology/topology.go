@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// Topology is a set of exchanges, queues and bindings of one virtual host,
-// with indexes over the bindings. It is not safe for concurrent writes.
+// Topology is a set of exchanges, queues, bindings and policies of one virtual
+// host, with indexes over the bindings. It is not safe for concurrent writes.
 type Topology struct {
 	exchanges     map[string]Exchange
 	queues        map[string]Queue
 	bindings      map[string]Binding
+	policies      map[policyKey]Policy
+	matchers      map[policyKey]matcher
 	bySource      map[string][]Binding
 	byDestination map[destination][]Binding
 }
@@ -27,6 +29,8 @@ func New() *Topology {
 		exchanges:     map[string]Exchange{},
 		queues:        map[string]Queue{},
 		bindings:      map[string]Binding{},
+		policies:      map[policyKey]Policy{},
+		matchers:      map[policyKey]matcher{},
 		bySource:      map[string][]Binding{},
 		byDestination: map[destination][]Binding{},
 	}
@@ -41,7 +45,7 @@ func (t *Topology) Clone() *Topology {
 
 // Empty says whether the topology holds nothing at all.
 func (t *Topology) Empty() bool {
-	return len(t.exchanges) == 0 && len(t.queues) == 0 && len(t.bindings) == 0
+	return len(t.exchanges) == 0 && len(t.queues) == 0 && len(t.bindings) == 0 && len(t.policies) == 0
 }
 
 // SetExchange adds the exchange, or replaces the one of its name.
@@ -56,13 +60,32 @@ func (t *Topology) SetQueue(q Queue) {
 	t.queues[q.Name] = q
 }
 
+// SetPolicy adds the policy, or replaces the one of its name. A policy and an
+// operator policy can have the same name.
+func (t *Topology) SetPolicy(p Policy) {
+	p.Definition = p.Definition.Clone()
+	if before, exists := t.policies[p.key()]; !exists || before.Pattern != p.Pattern {
+		t.matchers[p.key()] = newMatcher(p.Pattern)
+	}
+	t.policies[p.key()] = p
+}
+
+// RemovePolicy removes the policy, or the operator policy, of the same name.
+func (t *Topology) RemovePolicy(p Policy) {
+	delete(t.policies, p.key())
+	delete(t.matchers, p.key())
+}
+
 // Bind adds the binding. Adding it twice changes nothing.
 func (t *Topology) Bind(b Binding) {
-	b.Arguments = b.Arguments.Clone()
-	id := b.ID()
+	t.bind(b.ID(), b)
+}
+
+func (t *Topology) bind(id string, b Binding) {
 	if _, exists := t.bindings[id]; exists {
 		return
 	}
+	b.Arguments = b.Arguments.Clone()
 	t.bindings[id] = b
 	t.bySource[b.Source] = append(t.bySource[b.Source], b)
 	to := destination{b.DestinationKind, b.Destination}
@@ -113,6 +136,26 @@ func (t *Topology) Queue(name string) (Queue, bool) {
 	return q, ok
 }
 
+// Policy returns the policy of that name, no operator policy, and whether there
+// is one. The caller must not change its definition.
+func (t *Topology) Policy(name string) (Policy, bool) {
+	p, ok := t.policies[policyKey{name: name}]
+	return p, ok
+}
+
+// Policies returns all policies in the order of their names, operator policies
+// last.
+func (t *Topology) Policies() []Policy {
+	policies := slices.Collect(maps.Values(t.policies))
+	slices.SortFunc(policies, func(a, b Policy) int {
+		if a.Operator != b.Operator {
+			return rank(!a.Operator) - rank(!b.Operator)
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return policies
+}
+
 // Has says whether exactly this binding exists.
 func (t *Topology) Has(b Binding) bool {
 	_, ok := t.bindings[b.ID()]
@@ -146,8 +189,11 @@ func (t *Topology) Add(other *Topology) {
 	for _, q := range other.queues {
 		t.SetQueue(q)
 	}
-	for _, b := range other.bindings {
-		t.Bind(b)
+	for id, b := range other.bindings {
+		t.bind(id, b)
+	}
+	for key, p := range other.policies {
+		t.policies[key], t.matchers[key] = p, other.matchers[key]
 	}
 }
 
@@ -165,6 +211,8 @@ type Lines struct {
 	Exchanges map[string]string
 	Queues    map[string]string
 	Bindings  map[string]string
+	// Policies holds the policies, no operator policies.
+	Policies map[string]string
 }
 
 // Lines describes the topology. Two bindings can share a label; then the one
@@ -172,12 +220,17 @@ type Lines struct {
 // arguments as well, so that an unexpected binding never renames an expected
 // one. Pass nil when nothing is expected.
 func (t *Topology) Lines(expected *Topology) Lines {
-	lines := Lines{Exchanges: map[string]string{}, Queues: map[string]string{}, Bindings: map[string]string{}}
+	lines := Lines{Exchanges: map[string]string{}, Queues: map[string]string{}, Bindings: map[string]string{}, Policies: map[string]string{}}
 	for name, e := range t.exchanges {
 		lines.Exchanges[name] = e.Line()
 	}
 	for name, q := range t.queues {
 		lines.Queues[name] = q.Line()
+	}
+	for _, p := range t.policies {
+		if !p.Operator {
+			lines.Policies[p.Name] = p.Line()
+		}
 	}
 	for _, b := range t.expectedFirst(expected) {
 		label := b.Label()

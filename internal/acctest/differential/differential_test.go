@@ -20,6 +20,8 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
 )
 
@@ -70,6 +72,7 @@ func TestDifferential(t *testing.T) {
 			h := newHost(t, b)
 			t.Run("journeys", func(t *testing.T) { compareJourneys(t, h, seed, cases) })
 			t.Run("order", func(t *testing.T) { compareOrders(t, h) })
+			t.Run("waits", func(t *testing.T) { compareWaits(t, h) })
 			t.Run("routing", func(t *testing.T) { compareRoutings(t, h, seed) })
 		})
 	}
@@ -105,26 +108,41 @@ func newHost(t *testing.T, b *rabbit.Broker) *host {
 // manage calls the management API and returns what it answers.
 func (h *host) manage(t *testing.T, method, path string, body any) []byte {
 	t.Helper()
-	encoded, err := json.Marshal(body)
+	answer, err := h.call(method, path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return answer
+}
+
+func (h *host) setPolicy(p topology.Policy) error {
+	_, err := h.call(http.MethodPut, "/api/policies/"+url.PathEscape(h.name)+"/"+url.PathEscape(p.Name), map[string]any{
+		"pattern": p.Pattern, "apply-to": p.ApplyTo, "priority": p.Priority, "definition": p.Definition,
+	})
+	return err
+}
+
+func (h *host) call(method, path string, body any) ([]byte, error) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
 	request, err := http.NewRequestWithContext(context.Background(), method, h.broker.Endpoint+path, bytes.NewReader(encoded))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	request.SetBasicAuth(h.broker.Username, h.broker.Password)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode >= http.StatusBadRequest {
-		t.Fatalf("%s %s: %s %s %v", method, path, response.Status, answer, err)
+	if err == nil && response.StatusCode >= http.StatusBadRequest {
+		err = fmt.Errorf("%s %s: %s %s", method, path, response.Status, answer)
 	}
-	return answer
+	return answer, err
 }
 
 // heldDeadLetters are the dead letters that at-least-once queues could not
@@ -152,15 +170,51 @@ func (h *host) heldDeadLetters(t *testing.T) map[string]int {
 // messages left in the end.
 func compareJourneys(t *testing.T, h *host, seed, count int64) {
 	t.Helper()
+	h.compareAll(t, append(journeys(t, h.version, seed, count), knownCases()...))
+}
+
+// journeys are cases of every kind that the broker supports without a plugin.
+func journeys(t *testing.T, version broker.Version, seed, count int64) []testCase {
+	t.Helper()
+	cases := append(draws(t, seed, count, "c", version, anyCase), draws(t, seed, count/2+1, "e", version, existingCase)...)
+	if retry.FeaturesOf(version.AtLeast).LastDeathHeaders {
+		cases = append(cases, draws(t, seed, count/4+1, "s", version, sharedCase)...)
+	}
+	return cases
+}
+
+// draws draws so many cases of one kind.
+func draws(t *testing.T, seed, count int64, letter string, version broker.Version, draw func(random, string, broker.Version) testCase) []testCase {
+	t.Helper()
 	var cases []testCase
 	for n := range count {
-		c, err := generate(seed+n, h.version)
+		c, err := drawn(seed+n, letter, version, draw)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cases = append(cases, c)
 	}
-	h.compareAll(t, append(cases, knownCases()...))
+	return cases
+}
+
+// TestDelayedExchange compares chains of strategy "delayed_exchange", with their
+// processes, on brokers that have the plugin. No version of RabbitMQ brings it.
+func TestDelayedExchange(t *testing.T) {
+	brokers, err := rabbit.Delayed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(brokers) == 0 {
+		t.Skipf("no broker with the plugin rabbitmq_delayed_message_exchange to compare with: name one in %s", rabbit.EnvDelayedEndpoints)
+	}
+	seed, cases := number(t, envSeed, 1), number(t, envCases, 64)
+	for _, b := range brokers {
+		t.Run(b.Version, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, b)
+			h.compareAll(t, draws(t, seed, cases, "d", h.version, heldBackCase))
+		})
+	}
 }
 
 // compareAll runs the cases side by side.
@@ -219,6 +273,12 @@ func (h *host) play(c testCase, held map[string]int) (record, error) {
 		return record{}, err
 	}
 	defer func() { r.close() }()
+	// A queue takes its policy when it is declared, and so at once.
+	for _, p := range c.topology.Policies() {
+		if err := h.setPolicy(p); err != nil {
+			return record{}, err
+		}
+	}
 	if err := r.declare(c.topology); err != nil {
 		return record{}, err
 	}

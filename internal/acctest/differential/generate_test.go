@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -34,37 +35,67 @@ func (r random) outcomes(from ...outcome) []outcome {
 	return list
 }
 
-// generate makes the case of that seed for a broker, one that does not get out
-// of hand.
-func generate(seed int64, version broker.Version) (testCase, error) {
-	r := newRandom(seed)
-	prefix := fmt.Sprintf("c%d", seed)
+// anyCase is a chain, a graph or a delay network.
+func anyCase(r random, prefix string, version broker.Version) testCase {
+	c := chainCase(r, prefix, version)
+	switch {
+	case r.chance(40):
+		c = graphCase(r, prefix)
+	case r.chance(20):
+		c = networkCase(r, prefix, version)
+	}
+	return c
+}
+
+// existingCase is a chain that attaches to a queue of others by a policy.
+func existingCase(r random, prefix string, version broker.Version) testCase {
 	for {
-		c := chainCase(r, prefix, version)
-		if r.chance(50) {
-			c = graphCase(r, prefix)
+		if c := chainCase(r, prefix, version); c.attached {
+			return c
 		}
-		c.seed = seed
-		c.name = fmt.Sprintf("%s with seed %d", c.name, seed)
-		c.longest = max(300*time.Millisecond, longestTTL(c.topology))
-		b, err := simulator.New(c.topology, simulator.Options{Version: version.String()})
-		if err != nil {
-			return c, err
-		}
-		if _, err := c.run(&simulated{broker: b}); !errors.Is(err, errTooMany) {
+	}
+}
+
+// drawn draws until there is a case that does not get out of hand.
+func drawn(seed int64, letter string, version broker.Version, draw func(random, string, broker.Version) testCase) (testCase, error) {
+	r := newRandom(seed)
+	for {
+		c, err := draw(r, fmt.Sprintf("%s%d", letter, seed), version).finish(seed, version)
+		if !errors.Is(err, errTooMany) {
 			return c, err
 		}
 	}
 }
 
-func longestTTL(t *topology.Topology) time.Duration {
-	var longest time.Duration
-	for _, q := range t.Queues() {
-		if ms, set := q.Arguments.Int(topology.MessageTTL); set {
-			longest = max(longest, time.Duration(ms)*time.Millisecond)
+// finish completes a drawn case and tries it. The error is errTooMany when it gets
+// out of hand.
+func (c testCase) finish(seed int64, version broker.Version) (testCase, error) {
+	c.seed = seed
+	c.name = fmt.Sprintf("%s with seed %d", c.name, seed)
+	c.longest = max(300*time.Millisecond, c.longest, longestWait(c.topology))
+	b, err := simulator.New(c.topology, simulator.Options{Version: version.String()})
+	if err == nil {
+		_, err = c.run(&simulated{broker: b})
+	}
+	return c, err
+}
+
+// longestWait is the longest time that a queue or a policy makes a message wait.
+func longestWait(t *topology.Topology) time.Duration {
+	var longest int64
+	consider := func(a topology.Arguments, keys ...string) {
+		for _, key := range keys {
+			ms, _ := a.Int(key)
+			longest = max(longest, ms)
 		}
 	}
-	return longest
+	for _, q := range t.Queues() {
+		consider(q.Arguments, topology.MessageTTL, topology.DelayedRetryMin, topology.DelayedRetryMax)
+	}
+	for _, p := range t.Policies() {
+		consider(p.Definition, topology.KeyMessageTTL, topology.KeyDelayedRetryMax)
+	}
+	return time.Duration(longest) * time.Millisecond
 }
 
 // chainCase is an expanded chain and one message for it.
@@ -78,35 +109,111 @@ func chainCase(r random, prefix string, version broker.Version) testCase {
 		}
 		t := c.Topology(f)
 		t.SetExchange(topology.Exchange{Name: prefix + " events", Type: topology.Topic, Durable: true})
+		if c.Work.Existing {
+			t.SetQueue(existingQueue(r, c))
+		}
 		t.Bind(topology.Binding{Source: prefix + " events", Destination: c.Work.Name, DestinationKind: topology.KindQueue, RoutingKey: "order.#"})
-		return testCase{
-			name: fmt.Sprintf("%s %s %s %v", c.Strategy, c.QueueType, c.DeadLetterStrategy, c.Delays), topology: t, consumed: []string{c.Work.Name},
-			messages: []simulator.Publishing{chainMessage(r, c, prefix)},
+		made := testCase{
+			name: fmt.Sprintf("%s %s %s %v existing=%v", c.Strategy, c.QueueType, c.DeadLetterStrategy, c.Delays, c.Work.Existing), topology: t, consumed: []string{c.Work.Name},
+			messages: []simulator.Publishing{chainMessage(r, c, prefix)}, attached: c.Work.Existing,
 			outcomes: r.outcomes(reject, reject, nack, nack, reject, nack, ack, rejectRequeue, nackRequeue, crash, leave),
 		}
+		switch c.Strategy {
+		case retry.Republish:
+			made.republished = &c
+		case retry.DelayedRetry:
+			made.outcomes = r.outcomes(rejectRequeue, rejectRequeue, rejectRequeue, crash, nackRequeue, ack, reject)
+		}
+		return made
 	}
 }
 
+// randomChain is a chain of any strategy that the broker supports, with a work
+// queue of its own or of others.
 func randomChain(r random, name string, f retry.Features) retry.Chain {
 	c := retry.Chain{
-		Name: name, Strategy: retry.RoutingKey, QueueType: topology.Classic, DeadLetterStrategy: retry.AtMostOnce,
+		Name: name, Strategy: r.strategy(f), QueueType: topology.Classic, DeadLetterStrategy: retry.AtMostOnce,
 		Work: retry.WorkQueue{Name: name}, Parking: retry.ParkingQueue{Name: name + ".parking"},
+		Policy: retry.PolicySettings{Priority: retry.DefaultPriority},
 	}
-	for range r.IntN(5) {
-		c.Delays = append(c.Delays, time.Duration(pick(r, 0, 20, 50, 80, 120))*time.Millisecond)
-	}
-	if f.LastDeathHeaders && r.chance(60) {
-		c.Strategy = retry.Headers
-	}
-	if r.chance(60) {
+	c.Delays = r.delays(4)
+	if c.Strategy == retry.DelayedRetry || r.chance(60) {
 		c.QueueType = topology.Quorum
 		c.DeadLetterStrategy = pick(r, retry.AtLeastOnce, retry.AtMostOnce)
-		if r.chance(60) {
-			c.Work.DeliveryLimit = new(pick[int64](r, -1, 0, 1, 20))
+	}
+	switch c.Strategy {
+	case retry.Republish:
+		c.CountHeader = pick(r, "count", "failed so often")
+	case retry.DelayedRetry:
+		step, longest := time.Duration(pick(r, 20, 50))*time.Millisecond, time.Duration(pick(r, 50, 100, 500))*time.Millisecond
+		for i := range c.Delays {
+			c.Delays[i] = min(time.Duration(i+1)*step, longest)
 		}
+	}
+	if r.chance(25) {
+		c.Work = retry.WorkQueue{Name: name, Existing: true, Type: topology.Quorum}
+		if c.Strategy != retry.DelayedRetry {
+			c.Work.Type = pick(r, topology.Quorum, topology.Classic)
+		}
+		return c
+	}
+	if c.QueueType == topology.Quorum && (c.Strategy != retry.DelayedRetry || len(c.Delays) == 0) && r.chance(60) {
+		c.Work.DeliveryLimit = new(pick[int64](r, -1, 0, 1, 20))
 	}
 	if f.LastDeathHeaders && r.chance(25) {
 		c.Work.MessageTTL = new(longTTL)
+	}
+	return c
+}
+
+func (r random) strategy(f retry.Features) retry.Strategy {
+	known := []retry.Strategy{retry.RoutingKey, retry.Republish}
+	if f.LastDeathHeaders {
+		known = append(known, retry.Headers, retry.Headers)
+	}
+	if f.DelayedRetry {
+		known = append(known, retry.DelayedRetry)
+	}
+	return pick(r, known...)
+}
+
+// existingQueue is a work queue of others, with arguments that the chain allows.
+func existingQueue(r random, c retry.Chain) topology.Queue {
+	q := topology.Queue{Name: c.Work.Name, Type: c.Work.Type, Durable: true, Arguments: topology.Arguments{}}
+	if c.Strategy != retry.RoutingKey && q.Type == topology.Quorum && r.chance(50) {
+		q.Arguments[topology.DeliveryLimit] = pick[int64](r, 3, 20)
+	}
+	return q
+}
+
+// networkCase is a delay network with destinations whose names share words, and
+// messages with random delays for them and for one that is not attached.
+func networkCase(r random, prefix string, version broker.Version) testCase {
+	n := delay.Network{
+		Name: prefix + " delays", Unit: time.Duration(pick(r, 1, 20, 50)) * time.Millisecond, Levels: 1 + r.IntN(5),
+		QueueType: topology.Classic, DeadLetterStrategy: retry.AtMostOnce,
+	}
+	if r.chance(70) {
+		n.QueueType, n.DeadLetterStrategy = topology.Quorum, pick(r, retry.AtLeastOnce, retry.AtMostOnce)
+	}
+	t := n.Topology(retry.FeaturesOf(version.AtLeast))
+	destinations := []string{"orders", "eu.orders", "0.orders"}
+	for _, name := range destinations {
+		queue := prefix + " " + name
+		t.SetQueue(topology.Queue{Name: queue, Type: pick(r, topology.Classic, topology.Quorum), Durable: true, Arguments: topology.Arguments{}})
+		t.Bind(delay.Destination{Network: n.Name, Levels: n.Levels, Name: name, Queue: queue}.Binding())
+	}
+	c := testCase{name: fmt.Sprintf("network %s %s, %d levels of %s", n.QueueType, n.DeadLetterStrategy, n.Levels, n.Unit), topology: t, longest: n.Maximum()}
+	for i := range 8 {
+		p := simulator.Publishing{Exchange: n.EntryExchange(), Body: fmt.Sprint(i), Headers: topology.Arguments{"tenant": "t1"}}
+		key, err := n.Key(time.Duration(r.Int64N(int64(n.Maximum())+1)), pick(r, append(destinations, "nobody")...))
+		if err != nil {
+			panic(err)
+		}
+		if p.RoutingKey = key; r.chance(10) {
+			p.RoutingKey = pick(r, "", "1", "orders", "2."+key)
+		}
+		c.messages = append(c.messages, p)
 	}
 	return c
 }
@@ -172,6 +279,7 @@ func graphCase(r random, prefix string) testCase {
 		}
 		t.SetQueue(randomQueue(r, name, consumed, queues, exchanges))
 	}
+	limitOne(r, t)
 	for range 2 + r.IntN(6) {
 		t.Bind(randomBinding(r, queues, exchanges))
 	}
@@ -206,15 +314,29 @@ func randomQueue(r random, name string, consumed bool, queues, exchanges []strin
 		if r.chance(40) {
 			a[topology.DeliveryLimit] = pick[int64](r, -1, 0, 1, 3)
 		}
+		if consumed && r.chance(30) {
+			a[topology.DelayedRetryType] = pick(r, "all", "failed", "returned", "disabled")
+			a[topology.DelayedRetryMin] = pick[int64](r, 1, 30)
+			if r.chance(70) {
+				a[topology.DelayedRetryMax] = pick[int64](r, 30, 100)
+			}
+		}
 	}
 	if r.chance(40) {
 		a[topology.Overflow] = pick(r, "drop-head", "reject-publish", "reject-publish")
 	}
-	// When a quorum queue tells its publishers to stop is a matter of timing.
-	if r.chance(10) && (q.Type == topology.Classic || a[topology.Overflow] != "reject-publish") {
-		a[topology.MaxLength] = int64(0)
-	}
 	return q
+}
+
+// limitOne sometimes makes a queue always full. Between two of them RabbitMQ 3.10
+// can send a message to and fro for ever; and when a quorum queue tells its
+// publishers to stop is a matter of timing.
+func limitOne(r random, t *topology.Topology) {
+	q := pick(r, t.Queues()...)
+	if r.chance(25) && (q.Type == topology.Classic || q.Arguments[topology.Overflow] != "reject-publish") {
+		q.Arguments[topology.MaxLength] = int64(0)
+		t.SetQueue(q)
+	}
 }
 
 func randomBinding(r random, queues, exchanges []string) topology.Binding {

@@ -2,9 +2,12 @@ package differential
 
 import (
 	"errors"
+	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
 )
@@ -36,7 +39,14 @@ type testCase struct {
 	// choose, if set, decides on the n-th delivery instead of a draw from
 	// outcomes.
 	choose func(n int) outcome
-	// longest is the longest time-to-live.
+	// republished is a chain of strategy "republish", whose process is part of
+	// the case.
+	republished *retry.Chain
+	// heldBack is a chain of strategy "delayed_exchange", likewise.
+	heldBack *retry.Chain
+	// attached: a policy leads the dead letters of a queue of others into a chain.
+	attached bool
+	// longest is the longest time that a message waits.
 	longest time.Duration
 }
 
@@ -63,6 +73,9 @@ func (c testCase) run(w world) (record, error) {
 				return r, err
 			}
 		}
+		if err := c.process(w, &r); err != nil {
+			return r, err
+		}
 		if len(r.deliveries) > mostDeliveries {
 			return r, errTooMany
 		}
@@ -84,6 +97,63 @@ func (c testCase) consume(w world, queue string, r *record, left map[string]bool
 	left[queue] = how == leave
 	r.deliveries = append(r.deliveries, o.String()+" -> "+string(how))
 	return w.settle(how)
+}
+
+// process lets the processes of the chain, if it needs any, move a message each.
+func (c testCase) process(w world, r *record) error {
+	if c.republished != nil {
+		return move(w, r, c.republished.FailedQueue(), c.republish)
+	}
+	if c.heldBack == nil {
+		return nil
+	}
+	if err := move(w, r, c.heldBack.FailedQueue(), c.holdBack); err != nil {
+		return err
+	}
+	return move(w, r, c.heldBack.RequeueQueue(), func(_ observation, p *simulator.Publishing) { p.Exchange = c.heldBack.ReturnExchange() })
+}
+
+// move publishes the next message of the queue anew, without the headers of the
+// broker, as next says, and then takes it out.
+func move(w world, r *record, queue string, next func(observation, *simulator.Publishing)) error {
+	o, ok, err := w.get(queue)
+	if err != nil || !ok {
+		return err
+	}
+	p := simulator.Publishing{RoutingKey: o.RoutingKey, Body: o.Body, Headers: topology.Arguments{}}
+	for key, value := range o.Headers {
+		if !strings.HasPrefix(key, "x-") {
+			p.Headers[key] = value
+		}
+	}
+	next(o, &p)
+	how, err := w.publish(p)
+	if err != nil {
+		return err
+	}
+	r.deliveries = append(r.deliveries, fmt.Sprintf("%s -> to %q: %s", o, p.Exchange, how))
+	return w.settle(ack)
+}
+
+// republish does what the process of strategy "republish" does with a failed
+// message: it counts in a header and publishes it to the retry exchange.
+func (c testCase) republish(_ observation, p *simulator.Publishing) {
+	count, _ := p.Headers.Int(c.republished.CountHeader)
+	p.Headers[c.republished.CountHeader] = count + 1
+	p.Exchange = c.republished.RetryExchange()
+}
+
+// holdBack does what the error consumer of strategy "delayed_exchange" does with
+// a failed message: it counts, and has it held back for the next delay, or parked
+// after the last and when it was not rejected.
+func (c testCase) holdBack(o observation, p *simulator.Publishing) {
+	count, _ := p.Headers.Int("count")
+	p.Headers["count"] = count + 1
+	p.Exchange = c.heldBack.ParkingExchange()
+	if count < int64(len(c.heldBack.Delays)) && o.Headers.String("x-first-death-reason") == simulator.Rejected {
+		p.Headers[topology.DelayHeader] = c.heldBack.Delays[count].Milliseconds()
+		p.Exchange = c.heldBack.WaitExchange()
+	}
 }
 
 // decide draws an outcome by what the consumer sees, so that the order of

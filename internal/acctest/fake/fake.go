@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -157,7 +158,7 @@ func answer(r *http.Request, version string) (status int, body string) {
 		return http.StatusOK, `[{"name":"/"}]`
 	case strings.HasPrefix(path, "/api/users/"):
 		return http.StatusOK, fmt.Sprintf(`[{"user":%q,"vhost":"/","configure":".*","write":".*","read":".*"}]`, user)
-	case path == "/api/queues/%2F", path == "/api/exchanges/%2F", path == "/api/bindings/%2F":
+	case slices.Contains(lists, path):
 		return http.StatusOK, "[]"
 	case strings.HasPrefix(path, "/api/exchanges/%2F/amq."):
 		return http.StatusOK, `{"name":"amq.topic","type":"topic","durable":true}`
@@ -165,6 +166,9 @@ func answer(r *http.Request, version string) (status int, body string) {
 		return http.StatusNotFound, `{"error":"Object Not Found","reason":"Not Found"}`
 	}
 }
+
+// lists are the lists of objects of the virtual host, all of them empty.
+var lists = []string{"/api/queues/%2F", "/api/exchanges/%2F", "/api/bindings/%2F", "/api/policies/%2F", "/api/operator-policies/%2F"}
 
 // quiet swallows what the server says about handshakes that a test wants to
 // fail.

@@ -153,6 +153,25 @@ func (s *Server) Read(t testing.TB, resource string, state State) (State, Diagno
 	return State{Value: unpack(t, ty, resp.NewState), Private: resp.Private}, resp.Diagnostics
 }
 
+// ReadData validates the configuration of a data source and reads it.
+func (s *Server) ReadData(t testing.TB, source string, config map[string]any) (tftypes.Value, Diagnostics) {
+	t.Helper()
+	schema := s.schemas.DataSourceSchemas[source]
+	packed := dynamic(t, schema, config)
+	validated, err := s.ValidateDataResourceConfig(t.Context(), &tfprotov6.ValidateDataResourceConfigRequest{TypeName: source, Config: packed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := Diagnostics(validated.Diagnostics); len(found.Errors()) > 0 {
+		return tftypes.Value{}, found
+	}
+	resp, err := s.ReadDataSource(t.Context(), &tfprotov6.ReadDataSourceRequest{TypeName: source, Config: packed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unpack(t, schema.ValueType(), resp.State), resp.Diagnostics
+}
+
 // Import imports a resource by its identifier or, when that is empty, by its
 // identity, and reads it.
 func (s *Server) Import(t testing.TB, resource, id string, identity map[string]any) (State, Diagnostics) {

@@ -20,12 +20,8 @@ func value(t testing.TB, ty tftypes.Type, from any) tftypes.Value {
 		return tftypes.NewValue(ty, tftypes.UnknownValue)
 	case []any:
 		elements := make([]tftypes.Value, 0, len(from))
-		list, ok := ty.(tftypes.List)
-		if !ok {
-			t.Fatalf("a list was given for a %s", ty)
-		}
 		for _, element := range from {
-			elements = append(elements, value(t, list.ElementType, element))
+			elements = append(elements, value(t, elementType(t, ty), element))
 		}
 		return tftypes.NewValue(ty, elements)
 	case map[string]any:
@@ -37,6 +33,19 @@ func value(t testing.TB, ty tftypes.Type, from any) tftypes.Value {
 			t.Fatal(err)
 		}
 		return tftypes.NewValue(ty, from)
+	}
+}
+
+func elementType(t testing.TB, ty tftypes.Type) tftypes.Type {
+	t.Helper()
+	switch ty := ty.(type) {
+	case tftypes.List:
+		return ty.ElementType
+	case tftypes.Set:
+		return ty.ElementType
+	default:
+		t.Fatalf("a list was given for a %s", ty)
+		return nil
 	}
 }
 

@@ -26,6 +26,9 @@ const (
 	// order. Without it they are the hosts of the management URLs and the
 	// ports those brokers report.
 	EnvAMQPEndpoints = "RABBITMQ_TEST_AMQP_ENDPOINTS"
+	// EnvDelayedEndpoints names the variable with brokers that have the plugin
+	// rabbitmq_delayed_message_exchange, written as in [EnvEndpoints].
+	EnvDelayedEndpoints = "RABBITMQ_TEST_DELAYED_ENDPOINTS"
 	// EnvVersions names the variable that selects brokers by version:
 	// "3.10,4.0".
 	EnvVersions = "RETRYCHAIN_BROKERS"
@@ -100,6 +103,22 @@ func given(ctx context.Context, wanted []string) ([]*Broker, error) {
 			EnvEndpoints, EnvVersions, strings.Join(wanted, ", "))
 	}
 	return chosen, nil
+}
+
+// Delayed returns the brokers with the plugin rabbitmq_delayed_message_exchange
+// that the environment names, none if it names none.
+func Delayed(ctx context.Context) ([]*Broker, error) {
+	brokers, err := parseGiven(os.Getenv(EnvDelayedEndpoints), "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", EnvDelayedEndpoints, err)
+	}
+	for i, b := range brokers {
+		if err := b.answers(ctx); err != nil {
+			return nil, fmt.Errorf("broker from %s: %w", EnvDelayedEndpoints, err)
+		}
+		b.Name = freeName(minor(b.Version), brokers[:i])
+	}
+	return brokers, nil
 }
 
 // freeName adds a number to a name that one of the brokers has.

@@ -43,6 +43,9 @@ type Broker struct {
 	Endpoint string `json:"endpoint"`
 	// TLSEndpoint is the same over https, or "" without [Options.TLS].
 	TLSEndpoint string `json:"tls_endpoint,omitempty"`
+	// Metrics is the URL of the metrics of the plugin rabbitmq_prometheus, or ""
+	// unless [Options.Plugins] names it.
+	Metrics string `json:"metrics,omitempty"`
 	// AMQP is the URL of the AMQP 0-9-1 listener with credentials.
 	AMQP string `json:"amqp"`
 	// Username and Password are those of an administrator.

@@ -7,12 +7,18 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
 
 // ports are the listeners of a broker. TLS is 0 without https.
-type ports struct{ management, tls, amqp int }
+type ports struct{ management, tls, amqp, metrics int }
+
+// metricsPlugin exports metrics on a listener of its own.
+const metricsPlugin = "rabbitmq_prometheus"
+
+func (o Options) exportsMetrics() bool { return slices.Contains(o.Plugins, metricsPlugin) }
 
 // check finds options that no broker can be started with.
 func (o Options) check() error {
@@ -47,6 +53,9 @@ func (o Options) broker(p ports) *Broker {
 	if o.TLS != nil {
 		b.TLSEndpoint = address("https", p.tls)
 	}
+	if o.exportsMetrics() {
+		b.Metrics = fmt.Sprintf("http://127.0.0.1:%d/metrics", p.metrics)
+	}
 	return b
 }
 
@@ -76,6 +85,12 @@ func (o Options) config(p ports, dir string, public bool) string {
 		set("management.ssl.keyfile", filepath.Join(dir, keyFile))
 		set("management.ssl.verify", o.TLS.verify())
 		set("management.ssl.fail_if_no_peer_cert", o.TLS.FailIfNoPeerCert)
+	}
+	if o.exportsMetrics() {
+		set("prometheus.tcp.port", p.metrics)
+		if !public {
+			set("prometheus.tcp.ip", "127.0.0.1")
+		}
 	}
 	text.WriteString(o.ExtraConfig)
 	if o.ExtraConfig != "" && !strings.HasSuffix(o.ExtraConfig, "\n") {

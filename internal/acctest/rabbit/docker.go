@@ -68,8 +68,8 @@ func (i image) start(ctx context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	outside := ports{amqp: base + 2, management: base + 3, tls: base + 4}
-	inside := ports{amqp: 5672, management: 15672, tls: 15671}
+	outside := ports{amqp: base + 2, management: base + 3, tls: base + 4, metrics: base + 5}
+	inside := ports{amqp: 5672, management: 15672, tls: 15671, metrics: 15692}
 	c := &container{Name: "retrychain-" + strings.ToLower(rand.Text()[:12])}
 	b := o.broker(outside)
 	b.run = c
@@ -98,6 +98,9 @@ func (c *container) launch(ctx context.Context, image string, o Options, inside,
 	}
 	if o.TLS != nil {
 		args = append(args, "--publish", fmt.Sprintf("%s:%d:%d", management, outside.tls, inside.tls))
+	}
+	if o.exportsMetrics() {
+		args = append(args, "--publish", fmt.Sprintf("127.0.0.1:%d:%d", outside.metrics, inside.metrics))
 	}
 	if _, err := docker(ctx, append(args, image)...); err != nil {
 		return err

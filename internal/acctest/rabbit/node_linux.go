@@ -47,7 +47,7 @@ func (i install) start(_ context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := ports{amqp: base + 2, management: base + 3, tls: base + 4}
+	p := ports{amqp: base + 2, management: base + 3, tls: base + 4, metrics: base + 5}
 	n := &node{
 		Install:  i,
 		Name:     "retrychain-" + strings.ToLower(rand.Text()[:12]) + "@localhost",

@@ -193,7 +193,7 @@ func TestNodeEndsWithItsProcess(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 {
+	for range 600 { // half a minute
 		if _, err := os.Stat(n.Dir); err != nil && len(n.everything()) == 0 {
 			break
 		}

@@ -77,11 +77,12 @@ type Outcome int
 
 // The outcomes.
 const (
-	Ack     Outcome = iota
-	Reject          // basic.reject, requeue=false
-	Nack            // basic.nack, requeue=false
-	Requeue         // basic.nack, requeue=true
-	Keep            // neither: the message stays unacknowledged
+	Ack           Outcome = iota
+	Reject                // basic.reject, requeue=false
+	Nack                  // basic.nack, requeue=false
+	Requeue               // basic.nack, requeue=true
+	RejectRequeue         // basic.reject, requeue=true
+	Keep                  // neither: the message stays unacknowledged
 )
 
 // Delivery is one delivery as the consumer saw it.
@@ -140,6 +141,8 @@ func settle(d amqp.Delivery, outcome Outcome) error {
 		return d.Nack(false, false)
 	case Requeue:
 		return d.Nack(false, true)
+	case RejectRequeue:
+		return d.Reject(true)
 	default:
 		return nil
 	}

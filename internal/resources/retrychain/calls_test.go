@@ -11,8 +11,9 @@ import (
 )
 
 // refreshCalls are the requests of a refresh: the broker's facts, and the
-// queues, exchanges and bindings of the virtual host.
-const refreshCalls = 4
+// queues, exchanges, bindings, policies and operator policies of the virtual
+// host.
+const refreshCalls = 6
 
 // TestAccCallsDoNotGrow counts the requests of a refresh with one chain and
 // with twenty.

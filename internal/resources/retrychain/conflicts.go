@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -12,13 +16,7 @@ import (
 // exist already, each with the chain it seems to belong to.
 func findConflicts(c retry.Chain, wanted, in *topology.Topology) []string {
 	var conflicts []string
-	note := func(kind topology.Kind, name string) {
-		text := fmt.Sprintf("%s %q", kind, name)
-		if owner := retry.OwnerOf(kind, name, in); owner != "" && owner != c.Name {
-			text += fmt.Sprintf(" (of the retry chain %q)", owner)
-		}
-		conflicts = append(conflicts, text)
-	}
+	note := func(kind topology.Kind, name string) { conflicts = append(conflicts, withOwner(c, kind, name, in)) }
 	for _, e := range wanted.Exchanges() {
 		if _, exists := in.Exchange(e.Name); exists {
 			note(topology.KindExchange, e.Name)
@@ -29,7 +27,51 @@ func findConflicts(c retry.Chain, wanted, in *topology.Topology) []string {
 			note(topology.KindQueue, q.Name)
 		}
 	}
+	for _, p := range wanted.Policies() {
+		if _, exists := in.Policy(p.Name); exists {
+			conflicts = append(conflicts, fmt.Sprintf("policy %q", p.Name))
+		}
+	}
 	return conflicts
+}
+
+// withOwner names an object and another chain that it seems to belong to.
+func withOwner(c retry.Chain, kind topology.Kind, name string, in *topology.Topology) string {
+	text := fmt.Sprintf("%s %q", kind, name)
+	if owner := retry.OwnerOf(kind, name, in); owner != "" && owner != c.Name {
+		text += fmt.Sprintf(" (of the retry chain %q)", owner)
+	}
+	return text
+}
+
+// addForeign refuses a change that needs names which others use: the state does
+// not know the objects, and they do not look as the chain needs them. Without
+// this an update would take a queue for a tier that drifted, and declare it
+// anew.
+func addForeign(before model, c retry.Chain, wanted, in *topology.Topology, diags *diag.Diagnostics) {
+	known := before.lines()
+	for _, queue := range tfkit.Texts(before.Draining) {
+		known.Queues[queue] = "draining"
+	}
+	var foreign []string
+	for _, e := range wanted.Exchanges() {
+		have, exists := in.Exchange(e.Name)
+		if _, ours := known.Exchanges[e.Name]; exists && !ours && !have.Equal(e) {
+			foreign = append(foreign, withOwner(c, topology.KindExchange, e.Name, in)+": "+have.Line())
+		}
+	}
+	for _, q := range wanted.Queues() {
+		have, exists := in.Queue(q.Name)
+		if _, ours := known.Queues[q.Name]; exists && !ours && !have.Equal(q) {
+			foreign = append(foreign, withOwner(c, topology.KindQueue, q.Name, in)+": "+have.Line())
+		}
+	}
+	if len(foreign) > 0 {
+		diags.AddAttributeError(path.Root("name"), "Object Already Exists",
+			fmt.Sprintf("This change of the chain %q in virtual host %q needs names that others use:\n\n  %s\n\n"+
+				"The provider never takes over what it did not make, and nothing was changed. Choose other delays, or remove these objects if nobody needs them.",
+				c.Name, before.VHost.ValueString(), strings.Join(foreign, "\n  ")))
+	}
 }
 
 // conflictText says which objects exist and what to do about it.

@@ -48,7 +48,7 @@ func TestAccDestroyKeepsMessages(t *testing.T) {
 		for _, queue := range []string{"orders", "orders.parking"} {
 			publish(t, messages, queue)
 			output := acctest.RunError(t, w, "destroy", "-auto-approve")
-			expectText(t, output, "Chain Holds Messages", queue+":", "Nothing was changed.")
+			expectText(t, output, "Chain Holds Messages", queue+": ", "1 ready", "Nothing was changed.", `set deletion_policy = "delete", apply, and then destroy`)
 			if _, err := messages.Get(t.Context(), queue); err != nil {
 				t.Errorf("the message is gone: %s", err)
 			}
@@ -132,7 +132,8 @@ func TestAccDestroyRetains(t *testing.T) {
 	eachQueueType(t, "retain", func(t *testing.T, b *rabbit.Broker, vhost string, w *cli.Workspace) {
 		messages := acctest.Worker(t, b, vhost)
 		publish(t, messages, "orders")
-		expectText(t, acctest.Run(t, w, "destroy", "-auto-approve"), "Chain Left on the Broker", "orders.parking")
+		expectText(t, acctest.Run(t, w, "destroy", "-auto-approve"), "Chain Left on the Broker",
+			"Its queues are orders, ", tier(b), "orders.parking")
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		for range 3 {
@@ -182,8 +183,6 @@ func TestAccRefusedChanges(t *testing.T) {
 		w := acctest.Terraform(t, v.chainConfig(b, vhost, `["1s", "2s"]`, ""))
 		apply(t, w)
 		for attribute, config := range map[string]string{
-			"delays":                    v.chainConfig(b, vhost, `["1s", "3s"]`, ""),
-			"strategy":                  variant{"routing_key", "quorum", "at-least-once"}.chainConfig(b, vhost, `["1s", "2s"]`, ""),
 			"queue_type":                variant{"headers", "classic", "at-most-once"}.chainConfig(b, vhost, `["1s", "2s"]`, ""),
 			"dead_letter_strategy":      variant{"headers", "quorum", "at-most-once"}.chainConfig(b, vhost, `["1s", "2s"]`, ""),
 			"work_queue.name":           v.chainConfig(b, vhost, `["1s", "2s"]`, `work_queue = { name = "other" }`),
@@ -191,7 +190,7 @@ func TestAccRefusedChanges(t *testing.T) {
 			"parking_queue.message_ttl": v.chainConfig(b, vhost, `["1s", "2s"]`, `parking_queue = { message_ttl = "1h" }`),
 		} {
 			acctest.Reconfigure(t, w, config)
-			expectText(t, acctest.RunError(t, w, "plan"), "Change Not Supported in Place", "cannot change "+attribute)
+			expectText(t, acctest.RunError(t, w, "plan"), "Change Not Possible in Place", attribute+" of the living chain")
 		}
 		acctest.Reconfigure(t, w, v.chainConfig(b, vhost, `["1000ms", "2s"]`, ""))
 		expectEmptyPlan(t, w)

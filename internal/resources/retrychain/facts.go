@@ -2,12 +2,15 @@ package retrychain
 
 import (
 	"context"
-	"encoding/json"
+	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
 // factsKey is where the private state keeps the facts.
@@ -20,39 +23,55 @@ type facts struct {
 	Version string `json:"version"`
 	// Features that the chain is made for.
 	Features retry.Features `json:"features"`
+	// ExchangeTypes are those that the broker can declare.
+	ExchangeTypes []string `json:"exchange_types,omitempty"`
+	// WorkType is the type of an existing work queue; empty while nobody knows it.
+	WorkType topology.QueueType `json:"work_type,omitempty"`
+	// Inheritable are the keys, as JSON, of the policy that the chain's own
+	// displaces on an existing work queue.
+	Inheritable string `json:"inheritable,omitempty"`
+	// Drained: the refresh found a draining tier empty.
+	Drained bool `json:"drained,omitempty"`
+}
+
+// look notes what the chain takes from the virtual host. A work queue that is
+// gone for a while keeps the type that it had.
+func (f *facts) look(c retry.Chain, in *topology.Topology) {
+	if c = c.Within(in); c.Work.Type != "" {
+		f.WorkType, f.Inheritable = c.Work.Type, tfkit.ArgumentsValue(c.Policy.Inherited).ValueString()
+	}
+}
+
+// within completes a chain with these facts.
+func (f facts) within(c retry.Chain) retry.Chain {
+	if c.Work.Existing {
+		c.Work.Type = f.WorkType
+		c.Policy.Inherited = tfkit.ArgumentsOf(jsontypes.NewNormalizedValue(f.Inheritable))
+	}
+	return c
 }
 
 func factsOf(info broker.Info) facts {
-	return facts{Version: info.Version.String(), Features: retry.FeaturesOf(info.Version.AtLeast)}
+	return facts{Version: info.Version.String(), Features: retry.FeaturesOf(info.Version.AtLeast), ExchangeTypes: info.ExchangeTypes}
 }
 
-type privateReader interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+// forNew notes what a new chain is made with, as far as its inputs are known.
+func (f *facts) forNew(m model) {
+	if !m.Delays.IsUnknown() {
+		f.Features = f.Features.ForNew(retry.Chain{Delays: make([]time.Duration, len(m.Delays.Elements()))})
+	}
 }
 
-type privateWriter interface {
-	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+// problems tells what the chain asks for and the broker cannot do.
+func (f facts) problems(c retry.Chain) []retry.Problem {
+	return append(c.BrokerProblems(f.Version, f.Features), c.ExchangeTypeProblems(f.ExchangeTypes, f.Features)...)
 }
 
 // readFacts returns nil when there are none.
-func readFacts(ctx context.Context, private privateReader, diags *diag.Diagnostics) *facts {
-	raw, d := private.GetKey(ctx, factsKey)
-	diags.Append(d...)
-	if raw == nil {
-		return nil
-	}
-	var f facts
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return nil // written by another version of the provider: ask the broker
-	}
-	return &f
+func readFacts(ctx context.Context, private tfkit.PrivateReader, diags *diag.Diagnostics) *facts {
+	return tfkit.ReadPrivate[facts](ctx, private, factsKey, diags)
 }
 
-func (f facts) write(ctx context.Context, private privateWriter, diags *diag.Diagnostics) {
-	raw, err := json.Marshal(f)
-	if err != nil {
-		diags.AddError("Broker Facts Not Saved", err.Error())
-		return
-	}
-	diags.Append(private.SetKey(ctx, factsKey, raw)...)
+func (f facts) write(ctx context.Context, private tfkit.PrivateWriter, diags *diag.Diagnostics) {
+	tfkit.WritePrivate(ctx, private, factsKey, f, diags)
 }

@@ -1,13 +1,11 @@
 package retrychain_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -261,7 +259,7 @@ func TestAccKilledCreate(t *testing.T) {
 				vhost := acctest.VHost(t, b)
 				p := proxy.New(t, b.Endpoint)
 				w := acctest.Terraform(t, settings{endpoint: p.URL}.config(b, vhost))
-				killAtWrite(t, p, w, at, "apply", "-auto-approve")
+				acctest.KillAtWrite(t, p, w, at, "apply", "-auto-approve")
 				if exchanges(t, b, vhost) > 0 { // else not even the first write got through
 					acctest.Run(t, w, "import", address, "orders@"+vhost)
 				}
@@ -273,36 +271,4 @@ func TestAccKilledCreate(t *testing.T) {
 			})
 		}
 	})
-}
-
-// killAtWrite runs the CLI and kills it before its n-th write reaches the
-// broker.
-func killAtWrite(t *testing.T, p *proxy.Proxy, w *cli.Workspace, n int64, args ...string) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var writes atomic.Int64
-	kill := make(chan struct{}, 1)
-	p.OnRequest(func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet || writes.Add(1) < n {
-			return false
-		}
-		select {
-		case kill <- struct{}{}:
-		default:
-		}
-		<-ctx.Done() // never answered
-		return true
-	})
-	run := acctest.Start(t, w, args...)
-	go func() {
-		<-kill
-		run.Kill()
-	}()
-	if run.Wait() {
-		t.Fatalf("the run ended before write %d", n)
-	}
-	cancel()
-	p.OnRequest(nil)
-	time.Sleep(time.Second) // writes that were under way may still arrive
 }

@@ -25,10 +25,12 @@ type model struct {
 	Delays             types.List     `tfsdk:"delays"`
 	VHost              types.String   `tfsdk:"vhost"`
 	Strategy           types.String   `tfsdk:"strategy"`
+	CountHeader        types.String   `tfsdk:"count_header"`
 	QueueType          types.String   `tfsdk:"queue_type"`
 	DeadLetterStrategy types.String   `tfsdk:"dead_letter_strategy"`
 	WorkQueue          types.Object   `tfsdk:"work_queue"`
 	ParkingQueue       types.Object   `tfsdk:"parking_queue"`
+	Policy             types.Object   `tfsdk:"policy"`
 	DeletionPolicy     types.String   `tfsdk:"deletion_policy"`
 	Timeouts           timeouts.Value `tfsdk:"timeouts"`
 
@@ -40,6 +42,7 @@ type model struct {
 	RedriveExchange types.String `tfsdk:"redrive_exchange"`
 	Diagram         types.String `tfsdk:"diagram"`
 	Topology        types.Object `tfsdk:"topology"`
+	Draining        types.List   `tfsdk:"draining"`
 }
 
 type workQueueModel struct {
@@ -67,6 +70,12 @@ type parkingQueueModel struct {
 	MessageTTL types.String `tfsdk:"message_ttl"`
 }
 
+type policyModel struct {
+	Priority types.Int64 `tfsdk:"priority"`
+	Inherit  types.Bool  `tfsdk:"inherit"`
+	Shield   types.Bool  `tfsdk:"shield"`
+}
+
 type tierModel struct {
 	Delay          types.String `tfsdk:"delay"`
 	Queue          types.String `tfsdk:"queue"`
@@ -86,34 +95,26 @@ var (
 	parkingQueueTypes = map[string]attr.Type{
 		"name": types.StringType, "existing": types.BoolType, "message_ttl": types.StringType,
 	}
+	policyTypes   = map[string]attr.Type{"priority": types.Int64Type, "inherit": types.BoolType, "shield": types.BoolType}
 	tierTypes     = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType, "return_exchange": types.StringType}
-	lineTypes     = types.MapType{ElemType: types.StringType}
-	topologyTypes = map[string]attr.Type{"exchanges": lineTypes, "queues": lineTypes, "bindings": lineTypes}
+	topologyTypes = tfkit.LinesTypes
 )
-
-// part takes one attribute of a nested object; it is null when it is missing.
-// Decoding by reflection, as the framework offers it, took half of the
-// provider's own time.
-func part[T attr.Value](parts map[string]attr.Value, name string) T {
-	value, _ := parts[name].(T)
-	return value
-}
 
 // workQueue reads the nested attribute; a null or unknown one has only null
 // parts.
 func (m model) workQueue() workQueueModel {
 	parts := m.WorkQueue.Attributes()
 	w := workQueueModel{
-		Name:                 part[types.String](parts, "name"),
-		Existing:             part[types.Bool](parts, "existing"),
-		DeliveryLimit:        part[types.Int64](parts, "delivery_limit"),
-		MessageTTL:           part[types.String](parts, "message_ttl"),
-		MaxLength:            part[types.Int64](parts, "max_length"),
-		MaxLengthBytes:       part[types.Int64](parts, "max_length_bytes"),
-		Overflow:             part[types.String](parts, "overflow"),
-		SingleActiveConsumer: part[types.Bool](parts, "single_active_consumer"),
-		Arguments:            part[jsontypes.Normalized](parts, "arguments"),
-		Bindings:             part[types.List](parts, "bindings"),
+		Name:                 tfkit.Part[types.String](parts, "name"),
+		Existing:             tfkit.Part[types.Bool](parts, "existing"),
+		DeliveryLimit:        tfkit.Part[types.Int64](parts, "delivery_limit"),
+		MessageTTL:           tfkit.Part[types.String](parts, "message_ttl"),
+		MaxLength:            tfkit.Part[types.Int64](parts, "max_length"),
+		MaxLengthBytes:       tfkit.Part[types.Int64](parts, "max_length_bytes"),
+		Overflow:             tfkit.Part[types.String](parts, "overflow"),
+		SingleActiveConsumer: tfkit.Part[types.Bool](parts, "single_active_consumer"),
+		Arguments:            tfkit.Part[jsontypes.Normalized](parts, "arguments"),
+		Bindings:             tfkit.Part[types.List](parts, "bindings"),
 	}
 	if w.Bindings.IsNull() {
 		w.Bindings = types.ListNull(types.ObjectType{AttrTypes: bindingTypes})
@@ -129,12 +130,17 @@ func (w workQueueModel) object() types.Object {
 	})
 }
 
+// usesExisting says whether the chain uses a queue of others.
+func (m model) usesExisting() bool {
+	return m.workQueue().Existing.ValueBool() || m.parkingQueue().Existing.ValueBool()
+}
+
 func (m model) parkingQueue() parkingQueueModel {
 	parts := m.ParkingQueue.Attributes()
 	return parkingQueueModel{
-		Name:       part[types.String](parts, "name"),
-		Existing:   part[types.Bool](parts, "existing"),
-		MessageTTL: part[types.String](parts, "message_ttl"),
+		Name:       tfkit.Part[types.String](parts, "name"),
+		Existing:   tfkit.Part[types.Bool](parts, "existing"),
+		MessageTTL: tfkit.Part[types.String](parts, "message_ttl"),
 	}
 }
 
@@ -142,6 +148,27 @@ func (p parkingQueueModel) object() types.Object {
 	return types.ObjectValueMust(parkingQueueTypes, map[string]attr.Value{
 		"name": p.Name, "existing": p.Existing, "message_ttl": p.MessageTTL,
 	})
+}
+
+func (m model) policy() policyModel {
+	parts := m.Policy.Attributes()
+	return policyModel{
+		Priority: tfkit.Part[types.Int64](parts, "priority"),
+		Inherit:  tfkit.Part[types.Bool](parts, "inherit"),
+		Shield:   tfkit.Part[types.Bool](parts, "shield"),
+	}
+}
+
+func (p policyModel) object() types.Object {
+	return types.ObjectValueMust(policyTypes, map[string]attr.Value{"priority": p.Priority, "inherit": p.Inherit, "shield": p.Shield})
+}
+
+func (p policyModel) domain() retry.PolicySettings {
+	settings := retry.PolicySettings{Priority: retry.DefaultPriority, Inherit: p.Inherit.ValueBool(), Shield: p.Shield.ValueBool()}
+	if !p.Priority.IsNull() {
+		settings.Priority = p.Priority.ValueInt64()
+	}
+	return settings
 }
 
 func (b bindingModel) object() types.Object {
@@ -158,7 +185,9 @@ func (t tierModel) object() types.Object {
 
 // isKnown says whether no part of the inputs is known only after apply.
 func (m model) isKnown(ctx context.Context) bool {
-	for _, value := range []attr.Value{m.Name, m.Delays, m.VHost, m.Strategy, m.QueueType, m.DeadLetterStrategy, m.WorkQueue, m.ParkingQueue} {
+	for _, value := range []attr.Value{
+		m.Name, m.Delays, m.VHost, m.Strategy, m.CountHeader, m.QueueType, m.DeadLetterStrategy, m.WorkQueue, m.ParkingQueue, m.Policy,
+	} {
 		raw, err := value.ToTerraformValue(ctx)
 		if err != nil || !raw.IsFullyKnown() {
 			return false
@@ -172,19 +201,22 @@ func (m model) chain() retry.Chain {
 	c := retry.Chain{
 		Name:               m.Name.ValueString(),
 		Strategy:           retry.Strategy(m.Strategy.ValueString()),
+		CountHeader:        m.CountHeader.ValueString(),
 		QueueType:          topology.QueueType(m.QueueType.ValueString()),
 		DeadLetterStrategy: retry.DeadLetterStrategy(m.DeadLetterStrategy.ValueString()),
 		Delays:             m.durations(),
 		Work:               m.workQueue().domain(),
 	}
 	p := m.parkingQueue()
-	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), MessageTTL: tfkit.DurationOf(p.MessageTTL)}
+	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), Existing: p.Existing.ValueBool(), MessageTTL: tfkit.DurationOf(p.MessageTTL)}
+	c.Policy = m.policy().domain()
 	return c
 }
 
 func (w workQueueModel) domain() retry.WorkQueue {
 	return retry.WorkQueue{
 		Name:                 w.Name.ValueString(),
+		Existing:             w.Existing.ValueBool(),
 		DeliveryLimit:        w.DeliveryLimit.ValueInt64Pointer(),
 		MessageTTL:           tfkit.DurationOf(w.MessageTTL),
 		MaxLength:            w.MaxLength.ValueInt64Pointer(),
@@ -203,9 +235,9 @@ func bindings(list types.List) []retry.SourceBinding {
 		object, _ := element.(types.Object)
 		parts := object.Attributes()
 		bindings = append(bindings, retry.SourceBinding{
-			Exchange:   part[types.String](parts, "exchange").ValueString(),
-			RoutingKey: part[types.String](parts, "routing_key").ValueString(),
-			Headers:    tfkit.ArgumentsOf(part[jsontypes.Normalized](parts, "headers")),
+			Exchange:   tfkit.Part[types.String](parts, "exchange").ValueString(),
+			RoutingKey: tfkit.Part[types.String](parts, "routing_key").ValueString(),
+			Headers:    tfkit.ArgumentsOf(tfkit.Part[jsontypes.Normalized](parts, "headers")),
 		})
 	}
 	return bindings
@@ -214,20 +246,29 @@ func bindings(list types.List) []retry.SourceBinding {
 // setInputs fills the inputs from a chain that was read from a broker.
 func (m *model) setInputs(c retry.Chain) {
 	m.Strategy = types.StringValue(string(c.Strategy))
+	m.CountHeader = types.StringNull()
+	if c.CountHeader != "" {
+		m.CountHeader = types.StringValue(c.CountHeader)
+	}
 	m.QueueType = types.StringValue(string(c.QueueType))
 	m.DeadLetterStrategy = types.StringValue(string(c.DeadLetterStrategy))
 	m.DeletionPolicy = types.StringValue(ifEmpty)
-	delays := make([]attr.Value, 0, len(c.Delays))
-	for _, delay := range c.Delays {
-		delays = append(delays, types.StringValue(retry.FormatDuration(delay)))
-	}
-	m.Delays = types.ListValueMust(types.StringType, delays)
+	m.Delays = tfkit.DurationList(c.Delays)
 	m.WorkQueue = newWorkQueueModel(c.Work).object()
 	m.ParkingQueue = parkingQueueModel{
 		Name:       types.StringValue(c.Parking.Name),
-		Existing:   types.BoolValue(false),
+		Existing:   types.BoolValue(c.Parking.Existing),
 		MessageTTL: tfkit.DurationValue(c.Parking.MessageTTL),
 	}.object()
+	m.Policy = newPolicyValue(c.Policy)
+}
+
+// newPolicyValue is null for settings that are all as they are by default.
+func newPolicyValue(p retry.PolicySettings) types.Object {
+	if p.Priority == retry.DefaultPriority && !p.Inherit && !p.Shield {
+		return types.ObjectNull(policyTypes)
+	}
+	return policyModel{Priority: types.Int64Value(p.Priority), Inherit: types.BoolValue(p.Inherit), Shield: types.BoolValue(p.Shield)}.object()
 }
 
 func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
@@ -245,7 +286,7 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 	}
 	return workQueueModel{
 		Name:                 types.StringValue(w.Name),
-		Existing:             types.BoolValue(false),
+		Existing:             types.BoolValue(w.Existing),
 		DeliveryLimit:        types.Int64PointerValue(w.DeliveryLimit),
 		MessageTTL:           tfkit.DurationValue(w.MessageTTL),
 		MaxLength:            types.Int64PointerValue(w.MaxLength),
@@ -260,29 +301,18 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 // topologyValue writes a topology as lines. expected keeps the names of
 // bindings stable, see [topology.Topology.Lines].
 func topologyValue(t, expected *topology.Topology) types.Object {
-	lines := t.Lines(expected)
-	value := func(lines map[string]string) types.Map {
-		elements := make(map[string]attr.Value, len(lines))
-		for name, line := range lines {
-			elements[name] = types.StringValue(line)
-		}
-		return types.MapValueMust(types.StringType, elements)
-	}
-	return types.ObjectValueMust(topologyTypes, map[string]attr.Value{
-		"exchanges": value(lines.Exchanges), "queues": value(lines.Queues), "bindings": value(lines.Bindings),
-	})
+	return tfkit.LinesValue(t.Lines(expected))
+}
+
+// withUnknownPolicies is a planned topology whose policies depend on what is
+// not known yet.
+func withUnknownPolicies(t types.Object) types.Object {
+	parts := t.Attributes()
+	parts["policies"] = types.MapUnknown(types.StringType)
+	return types.ObjectValueMust(topologyTypes, parts)
 }
 
 // lines reads a topology's lines back from state or plan.
 func (m model) lines() topology.Lines {
-	parts := m.Topology.Attributes()
-	lines := func(kind string) map[string]string {
-		elements := part[types.Map](parts, kind).Elements()
-		lines := make(map[string]string, len(elements))
-		for name, line := range elements {
-			lines[name] = asString(line).ValueString()
-		}
-		return lines
-	}
-	return topology.Lines{Exchanges: lines("exchanges"), Queues: lines("queues"), Bindings: lines("bindings")}
+	return tfkit.LinesOf(m.Topology)
 }

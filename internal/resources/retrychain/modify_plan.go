@@ -2,11 +2,8 @@ package retrychain
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -47,9 +44,10 @@ func (r *chainResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 	}
 	// Terraform offers the prior value for what the configuration leaves out;
 	// a default must not depend on it.
-	plan.DeadLetterStrategy, plan.WorkQueue, plan.ParkingQueue = config.DeadLetterStrategy, config.WorkQueue, config.ParkingQueue
+	plan.CountHeader, plan.DeadLetterStrategy = config.CountHeader, config.DeadLetterStrategy
+	plan.WorkQueue, plan.ParkingQueue, plan.Policy = config.WorkQueue, config.ParkingQueue, config.Policy
 
-	f := r.planFacts(ctx, req, prior, &resp.Diagnostics)
+	f := r.planFacts(ctx, req, plan, prior, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -58,20 +56,56 @@ func (r *chainResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 	if resp.Diagnostics.HasError() || !planned.isKnown(ctx) {
 		return
 	}
-	changes := prior == nil || !resp.Plan.Raw.Equal(req.State.Raw)
+	r.checkPlan(ctx, req, prior, planned, f, prior == nil || !resp.Plan.Raw.Equal(req.State.Raw), &resp.Diagnostics)
+}
+
+// checkPlan looks for what keeps the plan from being carried out, and for what
+// its owner should know before.
+func (r *chainResource) checkPlan(
+	ctx context.Context, req resource.ModifyPlanRequest, prior *model, planned model, f *facts, changes bool, diags *diag.Diagnostics,
+) {
 	c := planned.chain()
-	tfkit.AddProblems(&resp.Diagnostics, c.Problems(), changes)
-	if f != nil && changes {
-		tfkit.AddProblems(&resp.Diagnostics, c.BrokerProblems(f.Version, f.Features), true)
+	if f != nil {
+		c = f.within(c)
 	}
-	if resp.Diagnostics.HasError() {
+	tfkit.AddProblems(diags, c.Problems(), changes)
+	if f != nil && changes {
+		tfkit.AddProblems(diags, f.problems(c), true)
+	}
+	if diags.HasError() {
 		return
 	}
-	switch {
-	case prior == nil:
-		r.checkNew(ctx, req, planned, c, f, &resp.Diagnostics)
-	case changes:
-		checkUpdate(*prior, planned, &resp.Diagnostics)
+	if prior == nil {
+		r.checkReplacement(ctx, req, diags)
+		r.checkNew(ctx, req, planned, c, f, diags)
+	} else if changes {
+		if f != nil {
+			reportDrift(*prior, *f, diags)
+		}
+		checkUpdate(*prior, planned, diags)
+		r.checkMissing(ctx, planned, c, f, diags)
+	}
+	if changes || r.data.Names.Seen(planned.ID.ValueString()) {
+		r.checkSurroundings(ctx, prior, planned, c, f, changes, diags)
+	}
+}
+
+// checkSurroundings looks for objects of others that endanger the chain's
+// messages. These can change at any time, and so it looks again at apply.
+func (r *chainResource) checkSurroundings(ctx context.Context, before *model, m model, c retry.Chain, f *facts, warnings bool, diags *diag.Diagnostics) {
+	if f == nil || r.data == nil || r.data.Client == nil || diags.HasError() {
+		return
+	}
+	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
+		tfkit.AddProblems(diags, c.ExistingProblems(in, f.Features), warnings)
+		tfkit.AddProblems(diags, c.PolicyProblems(in, f.Features), warnings)
+		if before != nil {
+			tfkit.AddProblems(diags, c.TakeoverProblems(before.chain(), in, f.Features), warnings)
+			addForeign(*before, c, c.Topology(f.Features), in, diags)
+		}
+	})
+	if err != nil {
+		r.addPlanError(m, err, diags)
 	}
 }
 
@@ -93,22 +127,90 @@ func priorOf(ctx context.Context, req resource.ModifyPlanRequest, plan model, di
 // planFacts returns what the plan may rely on: for an existing chain what the
 // last refresh wrote down, for a new one what the broker says now. It returns
 // nil when the broker is known only after apply.
-func (r *chainResource) planFacts(ctx context.Context, req resource.ModifyPlanRequest, prior *model, diags *diag.Diagnostics) *facts {
+func (r *chainResource) planFacts(ctx context.Context, req resource.ModifyPlanRequest, plan model, prior *model, diags *diag.Diagnostics) *facts {
+	var f *facts
 	if prior != nil {
-		if f := readFacts(ctx, req.Private, diags); f != nil {
-			return f
-		}
+		f = readFacts(ctx, req.Private, diags)
 	}
 	if r.data == nil || r.data.Client == nil {
-		return nil
+		return f
 	}
-	info, err := r.data.Client.Info(ctx)
+	if f == nil {
+		info, err := r.data.Client.Info(ctx)
+		if err != nil {
+			tfkit.AddError(diags, "Broker Not Reached", err)
+			return nil
+		}
+		f = new(factsOf(info))
+	}
+	if prior == nil {
+		f.forNew(plan)
+	}
+	inputs := completeInputs(plan, f)
+	if f.WorkType == "" && inputs.isKnown(ctx) && inputs.workQueue().Existing.ValueBool() {
+		r.lookAround(ctx, f, inputs, diags)
+	}
+	return f
+}
+
+// lookAround notes what the chain takes from its virtual host.
+func (r *chainResource) lookAround(ctx context.Context, f *facts, m model, diags *diag.Diagnostics) {
+	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) { f.look(m.chain(), in) })
 	if err != nil {
-		tfkit.AddError(diags, "Broker Not Reached", err)
-		return nil
+		r.addPlanError(m, err, diags)
 	}
-	f := factsOf(info)
-	return &f
+}
+
+// checkReplacement looks at the chain that a plan destroys because its name or
+// virtual host changes. What it finds can be different at apply, where the
+// destroy looks again.
+func (r *chainResource) checkReplacement(ctx context.Context, req resource.ModifyPlanRequest, diags *diag.Diagnostics) {
+	if req.State.Raw.IsNull() || r.data == nil || r.data.Client == nil {
+		return
+	}
+	var old model
+	diags.Append(req.State.Get(ctx, &old)...)
+	if diags.HasError() {
+		return
+	}
+	switch old.DeletionPolicy.ValueString() {
+	case retain:
+		diags.AddAttributeError(path.Root("deletion_policy"), "Replacement Would Leave the Old Chain",
+			fmt.Sprintf("A new name or virtual host makes a new chain, and deletion_policy = \"retain\" would leave the old one, %q, at work beside it. "+
+				"Set deletion_policy = \"if_empty\" and apply that first; or take the old chain out of the configuration and give the new one a resource of its own.", old.ID.ValueString()))
+	case ifEmpty:
+		r.checkEmptied(ctx, old, readFacts(ctx, req.Private, diags), diags)
+	}
+}
+
+// checkEmptied refuses to plan the removal of a chain that holds messages.
+func (r *chainResource) checkEmptied(ctx context.Context, old model, f *facts, diags *diag.Diagnostics) {
+	if f == nil {
+		return
+	}
+	vhost := old.VHost.ValueString()
+	actual, err := r.actual(ctx, vhost, f.within(old.chain()), f.Features)
+	if err != nil {
+		tfkit.AddVHostError(diags, err)
+		return
+	}
+	var full []broker.Counts
+	for _, q := range actual.Queues() {
+		counts, err := r.data.Client.Counts(ctx, vhost, q.Name)
+		if err != nil {
+			tfkit.AddError(diags, "Queues Not Counted", err)
+			return
+		}
+		if counts.Complete() && !counts.Empty() {
+			full = append(full, counts)
+		}
+	}
+	if len(full) > 0 {
+		diags.AddAttributeError(path.Root("name"), "Chain to Be Replaced Holds Messages",
+			fmt.Sprintf("A new name or virtual host makes a new chain and destroys the old one, %q, whose queues hold messages:\n\n  %s\n\n"+
+				"Consume or move the messages first. Or give the new chain a resource of its own beside this one, and remove this one when it is empty.",
+				old.ID.ValueString(), tfkit.CountsText(full)))
+	}
 }
 
 // checkNew looks for what would make a create fail. It is a courtesy: the
@@ -121,13 +223,27 @@ func (r *chainResource) checkNew(ctx context.Context, req resource.ModifyPlanReq
 	var conflicts []string
 	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { conflicts = findConflicts(c, wanted, in) })
 	if err != nil {
-		addVHostError(diags, err)
+		r.addPlanError(planned, err, diags)
 		return
 	}
-	r.checkPermissions(ctx, vhost, wanted, diags)
+	tfkit.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this chain", diags)
 	replaced := readFacts(ctx, req.Private, diags) != nil || r.data.Names.Seen(planned.ID.ValueString())
 	if len(conflicts) > 0 && !replaced {
 		r.addConflict(planned, c, conflicts, diags)
+	}
+}
+
+// checkMissing looks whether the user may make what a change adds.
+func (r *chainResource) checkMissing(ctx context.Context, planned model, c retry.Chain, f *facts, diags *diag.Diagnostics) {
+	if f == nil || r.data == nil || r.data.Client == nil || diags.HasError() {
+		return
+	}
+	vhost, missing := planned.VHost.ValueString(), topology.New()
+	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) {
+		missing = topology.Diff(c.Actual(in, f.Features), c.Topology(f.Features)).Missing
+	})
+	if err == nil { // else the surroundings tell
+		tfkit.CheckPermissions(ctx, r.data.Client, vhost, missing, "this chain", diags)
 	}
 }
 
@@ -146,100 +262,15 @@ func (r *chainResource) addConflict(planned model, c retry.Chain, conflicts []st
 	diags.AddAttributeError(path.Root("name"), "Object Already Exists", text)
 }
 
-func (r *chainResource) checkPermissions(ctx context.Context, vhost string, wanted *topology.Topology, diags *diag.Diagnostics) {
-	missing, err := r.data.Client.MissingPermissions(ctx, vhost, wanted)
-	if err != nil {
-		tfkit.AddError(diags, "Permissions Not Read", err)
+// addPlanError is [tfkit.AddVHostError] for a plan. It only warns when the refresh of
+// this process has dropped the chain because its virtual host is gone: Terraform
+// plans the configuration before a destroy, too, and the same run may make the
+// virtual host again. If it does not, the apply fails before its first write.
+func (r *chainResource) addPlanError(m model, err error, diags *diag.Diagnostics) {
+	if !tfkit.IsGone(err) || !r.data.Names.Seen(tfkit.FormatID(m.Name.ValueString(), m.VHost.ValueString())) {
+		tfkit.AddVHostError(diags, err)
 		return
 	}
-	if len(missing) > 0 {
-		diags.AddError("Permission Missing",
-			fmt.Sprintf("User %q lacks permissions in virtual host %q that this chain needs:\n\n  %s\n\nGrant them with rabbitmqctl set_permissions, "+
-				"or configure the provider with another user.", r.data.Client.Username(), vhost, strings.Join(missing, "\n  ")))
-	}
-}
-
-// checkUpdate refuses what this version cannot do without risk for messages.
-func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
-	old, c, before := prior.chain(), planned.chain(), prior.lines()
-	changed := immutableChanges(old, c)
-	if !planned.Topology.IsUnknown() && !prior.Topology.IsNull() {
-		checkDrift(c, before, planned.lines(), changed == nil, diags)
-	}
-	if _, exists := before.Queues[old.Work.Name]; !exists {
-		return // no message can be under way: a create that was killed
-	}
-	for _, change := range changed {
-		diags.AddAttributeError(tfkit.Path(change), "Change Not Supported in Place",
-			fmt.Sprintf("This version of the provider cannot change %s of the living chain %q: RabbitMQ fixes it when the queues are declared, and messages "+
-				"may be under way. Undo the change. To make it, add a chain of another name with the new value, move publishers and consumers "+
-				"over, and remove this one when it is empty.", change, c.Name))
-	}
-}
-
-// immutableChanges returns the attributes that differ and are fixed in the
-// arguments of queues.
-func immutableChanges(a, b retry.Chain) []string {
-	var changed []string
-	for _, field := range []struct {
-		attribute string
-		a, b      any
-	}{
-		{"delays", a.Delays, b.Delays},
-		{"strategy", a.Strategy, b.Strategy},
-		{"queue_type", a.QueueType, b.QueueType},
-		{"dead_letter_strategy", a.DeadLetterStrategy, b.DeadLetterStrategy},
-		{"work_queue.name", a.Work.Name, b.Work.Name},
-		{"work_queue.delivery_limit", a.Work.DeliveryLimit, b.Work.DeliveryLimit},
-		{"work_queue.message_ttl", a.Work.MessageTTL, b.Work.MessageTTL},
-		{"work_queue.max_length", a.Work.MaxLength, b.Work.MaxLength},
-		{"work_queue.max_length_bytes", a.Work.MaxLengthBytes, b.Work.MaxLengthBytes},
-		{"work_queue.overflow", a.Work.Overflow, b.Work.Overflow},
-		{"work_queue.single_active_consumer", a.Work.SingleActiveConsumer, b.Work.SingleActiveConsumer},
-		{"work_queue.arguments", a.Work.Arguments, b.Work.Arguments},
-		{"parking_queue.name", a.Parking.Name, b.Parking.Name},
-		{"parking_queue.message_ttl", a.Parking.MessageTTL, b.Parking.MessageTTL},
-	} {
-		if !reflect.DeepEqual(field.a, field.b) {
-			changed = append(changed, field.attribute)
-		}
-	}
-	return changed
-}
-
-// checkDrift refuses repairs that would open a gap: an exchange, the work queue
-// or the parking queue that exists in another form can only be deleted and
-// declared again. Queues that differ because an attribute changed are left to
-// the error that names the attribute.
-func checkDrift(c retry.Chain, have, want topology.Lines, queues bool, diags *diag.Diagnostics) {
-	for name, line := range want.Exchanges {
-		if actual, exists := have.Exchanges[name]; exists && actual != line {
-			addDrift(diags, "Exchange", name, actual, line)
-		}
-	}
-	if !queues {
-		return
-	}
-	for _, name := range []string{c.Work.Name, c.Parking.Name} {
-		if actual, exists := have.Queues[name]; exists && actual != want.Queues[name] {
-			addDrift(diags, "Queue", name, actual, want.Queues[name])
-		}
-	}
-}
-
-func addDrift(diags *diag.Diagnostics, kind, name, actual, wanted string) {
-	diags.AddAttributeError(path.Root("topology"), kind+" Exists in Another Form",
-		fmt.Sprintf("%s %q is on the broker as\n\n  %s\n\nand the chain needs\n\n  %s\n\nRabbitMQ cannot change it in place, and to delete and declare it again would lose "+
-			"messages that arrive in between. Stop publishers and consumers of the chain, make sure that no message is under way, delete the object "+
-			"by hand and apply again.", kind, name, actual, wanted))
-}
-
-func addVHostError(diags *diag.Diagnostics, err error) {
-	var missing *broker.VhostError
-	if errors.As(err, &missing) && !missing.Exists {
-		diags.AddAttributeError(path.Root("vhost"), "Virtual Host Not Found",
-			tfkit.Sentence(err.Error())+"\n\nIf the same run creates the virtual host, refer to it by a value that is known only after apply, such as the id of its resource.")
-		return
-	}
-	tfkit.AddError(diags, "Virtual Host Not Read", err)
+	diags.AddAttributeWarning(path.Root("vhost"), "Virtual Host Not Found",
+		tfkit.Sentence(err.Error())+"\n\nThe retry chain was there at the last apply. An apply will make it anew, and fails unless the same run makes the virtual host before.")
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -19,8 +17,12 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// undoTimeout limits the removal of what a failed create has made.
-const undoTimeout = 2 * time.Minute
+const (
+	// undoTimeout limits the removal of what a failed create has made.
+	undoTimeout = 2 * time.Minute
+	// othersTime is enough for another run to finish a create that is under way.
+	othersTime = 2 * time.Second
+)
 
 func (r *chainResource) liveFacts(ctx context.Context) (*facts, error) {
 	info, err := r.data.Client.Info(ctx)
@@ -36,14 +38,16 @@ func (r *chainResource) liveFacts(ctx context.Context) (*facts, error) {
 func (r *chainResource) readTopology(ctx context.Context, m *model, c retry.Chain, f retry.Features, diags *diag.Diagnostics) bool {
 	actual, err := r.actual(ctx, m.VHost.ValueString(), c, f)
 	if err != nil {
-		addVHostError(diags, err)
+		tfkit.AddVHostError(diags, err)
 		return false
 	}
 	wanted := c.Topology(f)
+	rest, draining := c.Draining(actual, wanted)
 	m.setNames()
 	m.setSchedule()
 	m.setTiers()
-	m.Topology = topologyValue(actual, wanted)
+	m.Topology = topologyValue(rest, wanted)
+	m.Draining = tfkit.TierNames(draining)
 	m.Diagram = types.StringValue(wanted.Mermaid())
 	return !actual.Empty()
 }
@@ -52,13 +56,7 @@ func (r *chainResource) readTopology(ctx context.Context, m *model, c retry.Chai
 // host is certain not to exist. One that this user merely cannot see is an
 // error, because everything may still be there.
 func (r *chainResource) actual(ctx context.Context, vhost string, c retry.Chain, f retry.Features) (*topology.Topology, error) {
-	var actual *topology.Topology
-	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { actual = c.Actual(in, f) })
-	var missing *broker.VhostError
-	if errors.As(err, &missing) && missing.All && !missing.Exists {
-		return topology.New(), nil
-	}
-	return actual, err
+	return tfkit.Actual(ctx, r.data.Client, vhost, func(in *topology.Topology) *topology.Topology { return c.Actual(in, f) })
 }
 
 // readImported reads the inputs of a chain that is being imported.
@@ -67,6 +65,8 @@ func (r *chainResource) readImported(ctx context.Context, m *model, f *facts, di
 		c        retry.Chain
 		features retry.Features
 		readErr  error
+
+		contradiction *retry.NotAChainError
 	)
 	info, err := r.data.Client.Info(ctx)
 	if err == nil {
@@ -76,7 +76,11 @@ func (r *chainResource) readImported(ctx context.Context, m *model, f *facts, di
 	}
 	switch {
 	case err != nil:
-		addVHostError(diags, err)
+		tfkit.AddVHostError(diags, err)
+	case errors.As(readErr, &contradiction):
+		diags.AddError("Not a Retry Chain",
+			fmt.Sprintf("The objects named after %q in virtual host %q cannot be a retry chain: %s. Import only what has the form of a chain; for another topology, "+
+				"declare a chain of another name and move publishers and consumers.", m.Name.ValueString(), m.VHost.ValueString(), contradiction.Reason))
 	case errors.Is(readErr, retry.ErrNoChain):
 		diags.AddError("Nothing to Import",
 			fmt.Sprintf("Virtual host %q holds no object of a retry chain named %q: no exchange %s.retry, %s.parking or %s.redrive and no tier. "+
@@ -93,7 +97,7 @@ func (r *chainResource) readImported(ctx context.Context, m *model, f *facts, di
 // them before its first write, and an object that appears meanwhile ends it.
 func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f facts, diags *diag.Diagnostics) bool {
 	vhost, id, wanted := plan.VHost.ValueString(), plan.ID.ValueString(), c.Topology(f.Features)
-	if taken, by, ok := r.data.Names.Claim(id, objectNames(vhost, wanted)); !ok {
+	if taken, by, ok := r.data.Names.Claim(id, objectNames(vhost, c, wanted)); !ok {
 		diags.AddAttributeError(path.Root("name"), "Object Claimed Twice",
 			fmt.Sprintf("The chain %q needs %s, which the chain %q of this run has. Two chains cannot share an object: choose another name for one of them.", id, taken, by))
 		return false
@@ -102,15 +106,67 @@ func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f
 		r.data.Names.Release(id)
 		return false
 	}
-	made := newRecorder()
-	err := r.data.Client.Apply(ctx, vhost, c.Plan(topology.New(), wanted), broker.OnlyIfEmpty, made.record)
+	if err := r.noPendingDeadLetters(ctx, vhost, c, wanted); err != nil {
+		tfkit.AddError(diags, "Chain Not Created", err)
+		r.data.Names.Release(id)
+		return false
+	}
+	made := tfkit.NewRecorder("this chain")
+	err := r.data.Client.Apply(ctx, vhost, c.Transition(topology.New(), wanted, nil).Stages, broker.OnlyIfEmpty, made.Record)
+	applied := err == nil
+	if applied {
+		err = r.waitForAttachment(ctx, vhost, c)
+	}
 	if err == nil {
 		return true
 	}
 	tfkit.AddError(diags, "Chain Not Created", err)
-	r.undo(ctx, plan, c, made.topology, diags)
+	if applied || !r.madeByOthers(ctx, plan, wanted, diags) {
+		r.undo(ctx, plan, c, made.Topology(), diags)
+	}
 	r.data.Names.Release(id)
 	return false
+}
+
+// madeByOthers says whether the chain is whole although this create failed:
+// then another run made it at the same time. RabbitMQ tells two requests that
+// arrive at once both that the object is new, and so this create may not remove
+// what it takes for its own. It gives the other run a moment to get ready.
+func (r *chainResource) madeByOthers(ctx context.Context, plan model, wanted *topology.Topology, diags *diag.Diagnostics) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if err := tfkit.Sleep(ctx, othersTime); err != nil {
+		return false
+	}
+	vhost, whole := plan.VHost.ValueString(), false
+	r.data.Client.Reload(vhost)
+	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { whole = holdsAll(in, wanted) })
+	if err != nil || !whole {
+		return false
+	}
+	diags.AddAttributeError(path.Root("name"), "Object Already Exists",
+		fmt.Sprintf("The chain %q in virtual host %q is whole all the same: another run made it at the same time. This one removes nothing. If the chain is meant to be managed here, import it:\n\n"+
+			"  terraform import <address of this resource> '%s'", plan.Name.ValueString(), vhost, plan.ID.ValueString()))
+	return true
+}
+
+func holdsAll(in, wanted *topology.Topology) bool {
+	for _, e := range wanted.Exchanges() {
+		if have, exists := in.Exchange(e.Name); !exists || !have.Equal(e) {
+			return false
+		}
+	}
+	for _, q := range wanted.Queues() {
+		if have, exists := in.Queue(q.Name); !exists || !have.Equal(q) {
+			return false
+		}
+	}
+	for _, p := range wanted.Policies() {
+		if have, exists := in.Policy(p.Name); !exists || !have.Equal(p) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(wanted.Bindings(), func(b topology.Binding) bool { return !in.Has(b) })
 }
 
 func (r *chainResource) canCreate(ctx context.Context, plan model, c retry.Chain, wanted *topology.Topology, diags *diag.Diagnostics) bool {
@@ -118,12 +174,37 @@ func (r *chainResource) canCreate(ctx context.Context, plan model, c retry.Chain
 	var conflicts []string
 	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { conflicts = findConflicts(c, wanted, in) })
 	if err != nil {
-		addVHostError(diags, err)
+		tfkit.AddVHostError(diags, err)
 		return false
 	}
 	if len(conflicts) > 0 {
 		diags.AddAttributeError(path.Root("name"), "Object Already Exists", conflictText(plan, conflicts))
 		return false
+	}
+	return r.othersExist(ctx, vhost, c, diags)
+}
+
+// othersExist asks for the existing queues and the source exchanges by
+// themselves: another provider may have made them in this run.
+func (r *chainResource) othersExist(ctx context.Context, vhost string, c retry.Chain, diags *diag.Diagnostics) bool {
+	for _, q := range []struct {
+		attribute, name string
+		existing        bool
+	}{{"work_queue.name", c.Work.Name, c.Work.Existing}, {"parking_queue.name", c.Parking.Name, c.Parking.Existing}} {
+		if !q.existing {
+			continue
+		}
+		_, exists, err := r.data.Client.Queue(ctx, vhost, q.name)
+		if err != nil {
+			tfkit.AddError(diags, "Existing Queue Not Read", err)
+			return false
+		}
+		if !exists {
+			diags.AddAttributeError(tfkit.Path(q.attribute), "Existing Queue Not Found", tfkit.Locate(q.attribute,
+				fmt.Sprintf("Queue %q does not exist in virtual host %q. Create it first; if the same run creates it, refer to its resource here, so that Terraform knows the order. "+
+					"Or leave \"existing\" out, and the chain declares a queue of this name itself.", q.name, vhost)))
+			return false
+		}
 	}
 	return r.sourcesExist(ctx, vhost, c, diags)
 }
@@ -138,9 +219,10 @@ func (r *chainResource) sourcesExist(ctx context.Context, vhost string, c retry.
 			return false
 		}
 		if !exists {
-			diags.AddAttributeError(tfkit.Path(fmt.Sprintf("work_queue.bindings[%d].exchange", i)), "Source Exchange Not Found",
+			attribute := fmt.Sprintf("work_queue.bindings[%d].exchange", i)
+			diags.AddAttributeError(tfkit.Path(attribute), "Source Exchange Not Found", tfkit.Locate(attribute,
 				fmt.Sprintf("Exchange %q does not exist in virtual host %q, and so %q cannot be bound to it. Create it first; if the same run creates it, "+
-					"refer to its resource here, so that Terraform knows the order.", b.Exchange, vhost, c.Work.Name))
+					"refer to its resource here, so that Terraform knows the order.", b.Exchange, vhost, c.Work.Name)))
 			return false
 		}
 	}
@@ -157,144 +239,16 @@ func (r *chainResource) undo(ctx context.Context, plan model, c retry.Chain, mad
 	defer cancel()
 	vhost := plan.VHost.ValueString()
 	if err := r.removeEmpty(ctx, vhost, c, made); err != nil {
-		diags.AddError("Chain Left Half Made",
-			fmt.Sprintf("What this create had made could not be removed again: %s.\n\nNo message is lost. Mend the cause, then import what is there and apply:\n\n"+
-				"  terraform import <address of this resource> '%s'", strings.TrimSuffix(err.Error(), "."), plan.ID.ValueString()))
+		tfkit.AddHalfMade(diags, "Chain Left Half Made", plan.ID.ValueString(), err)
 	}
 }
 
-// update repairs and changes the chain. It proves queues empty before it
-// deletes anything.
-func (r *chainResource) update(ctx context.Context, plan model, c retry.Chain, f retry.Features, diags *diag.Diagnostics) bool {
-	vhost, wanted := plan.VHost.ValueString(), c.Topology(f)
-	actual, err := r.actual(ctx, vhost, c, f)
-	if err != nil {
-		addVHostError(diags, err)
-		return false
-	}
-	var full []broker.Counts
-	if doomed := retry.Deleted(actual, wanted); len(doomed) > 0 {
-		if full, err = r.data.Client.ProveEmpty(ctx, vhost, doomed); err != nil {
-			tfkit.AddError(diags, "Queues Not Proved Empty", err)
-			return false
-		}
-	}
-	if len(full) > 0 {
-		diags.AddError("Queue Holds Messages",
-			fmt.Sprintf("Queues that this update would have to delete hold messages, or may hold some:\n\n  %s\n\nNothing was changed. A tier empties by itself "+
-				"when its delay is over: wait and apply again.", countsText(full)))
-		return false
-	}
-	if !r.sourcesExist(ctx, vhost, c, diags) {
-		return false
-	}
-	if err := r.data.Client.Apply(ctx, vhost, c.Plan(actual, wanted), broker.OnlyIfEmpty, nil); err != nil {
-		tfkit.AddError(diags, "Chain Not Updated", err)
-		return false
-	}
-	return true
-}
-
-// remove deletes the chain as its deletion policy says.
-func (r *chainResource) remove(ctx context.Context, state model, c retry.Chain, f retry.Features, diags *diag.Diagnostics) {
-	vhost := state.VHost.ValueString()
-	actual, err := r.actual(ctx, vhost, c, f)
-	if err != nil {
-		addVHostError(diags, err)
-		return
-	}
-	switch state.DeletionPolicy.ValueString() {
-	case retain:
-		diags.AddWarning("Chain Left on the Broker",
-			fmt.Sprintf("The chain %q in virtual host %q goes on working: its deletion_policy is \"retain\". Its queues are %s. Import it to manage it again.",
-				c.Name, vhost, queueNames(actual)))
-	case deleteAll:
-		if err := r.data.Client.Apply(ctx, vhost, c.Removal(actual), broker.Always, nil); err != nil {
-			tfkit.AddError(diags, "Chain Not Deleted", err)
-		}
-	default:
-		if err := r.removeEmpty(ctx, vhost, c, actual); err != nil {
-			var full notEmptyError
-			if errors.As(err, &full) {
-				diags.AddError("Chain Holds Messages", fmt.Sprintf("The chain %q in virtual host %q was not deleted, because its queues hold messages, or may hold some:\n\n  %s\n\n"+
-					"Nothing was changed. Consume or move the messages and destroy again. To give them up, set deletion_policy = \"delete\", apply, and then "+
-					"destroy: a destroy uses the policy that was applied last.", c.Name, vhost, countsText(full)))
-				return
-			}
-			tfkit.AddError(diags, "Chain Not Deleted", err)
-		}
-	}
-}
-
-// notEmptyError says which queues kept a removal from starting.
-type notEmptyError []broker.Counts
-
-func (e notEmptyError) Error() string { return "queues hold messages: " + countsText(e) }
-
-// removeEmpty removes the objects if all their queues are proved empty.
-func (r *chainResource) removeEmpty(ctx context.Context, vhost string, c retry.Chain, what *topology.Topology) error {
-	if queues := what.Queues(); len(queues) > 0 {
-		full, err := r.data.Client.ProveEmpty(ctx, vhost, queues)
-		if err != nil {
-			return err
-		}
-		if len(full) > 0 {
-			return notEmptyError(full)
-		}
-	}
-	return r.data.Client.Apply(ctx, vhost, c.Removal(what), broker.OnlyIfEmpty, nil)
-}
-
-// recorder remembers what a create has made.
-type recorder struct {
-	mu       sync.Mutex
-	topology *topology.Topology
-}
-
-func newRecorder() *recorder { return &recorder{topology: topology.New()} }
-
-// record takes a step that is done. An object that was there already is not
-// the create's own, which ends it.
-func (r *recorder) record(step topology.Step, created bool) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case step.DeclareExchange != nil && created:
-		r.topology.SetExchange(*step.DeclareExchange)
-	case step.DeclareQueue != nil && created:
-		r.topology.SetQueue(*step.DeclareQueue)
-	case step.DeclareExchange != nil:
-		return fmt.Errorf("exchange %q was made by somebody else while this chain was being created", step.DeclareExchange.Name)
-	case step.DeclareQueue != nil:
-		return fmt.Errorf("queue %q was made by somebody else while this chain was being created", step.DeclareQueue.Name)
-	}
-	return nil
-}
-
-func objectNames(vhost string, t *topology.Topology) []string {
+// objectNames are what only one chain can have: what it declares, and an
+// existing work queue, which obeys one policy.
+func objectNames(vhost string, c retry.Chain, t *topology.Topology) []string {
 	var names []string
-	for _, e := range t.Exchanges() {
-		names = append(names, fmt.Sprintf("exchange %q in virtual host %q", e.Name, vhost))
+	if c.Work.Existing {
+		names = append(names, fmt.Sprintf("queue %q in virtual host %q", c.Work.Name, vhost))
 	}
-	for _, q := range t.Queues() {
-		names = append(names, fmt.Sprintf("queue %q in virtual host %q", q.Name, vhost))
-	}
-	return names
-}
-
-func queueNames(t *topology.Topology) string {
-	var names []string
-	for _, q := range t.Queues() {
-		names = append(names, q.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-func countsText(counts []broker.Counts) string {
-	lines := make([]string, 0, len(counts))
-	for _, c := range counts {
-		lines = append(lines, fmt.Sprintf("%s: %s", c.Queue, c))
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n  ")
+	return append(names, tfkit.ObjectNames(vhost, t)...)
 }

@@ -29,26 +29,31 @@ func complete(ctx context.Context, config model, prior *model, f *facts) model {
 	m.setSchedule()
 	m.setTiers()
 	m.setTopology(ctx, f)
+	m.setDraining(prior, f)
 	return m
 }
 
 // completeInputs fills in the defaults.
 func completeInputs(config model, f *facts) model {
 	m := config
-	m.DeadLetterStrategy = completeDeadLetterStrategy(m)
+	m.CountHeader = completeCountHeader(m)
+	m.DeadLetterStrategy = tfkit.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
 	m.WorkQueue = completeWorkQueue(m, f)
 	m.ParkingQueue = completeParkingQueue(m)
+	m.Policy = completePolicy(m)
 	return m
 }
 
-func completeDeadLetterStrategy(m model) types.String {
+func completeCountHeader(m model) types.String {
 	switch {
-	case !m.DeadLetterStrategy.IsNull():
-		return m.DeadLetterStrategy
-	case m.QueueType.IsUnknown():
+	case !m.CountHeader.IsNull():
+		return m.CountHeader
+	case m.Strategy.IsUnknown():
 		return types.StringUnknown()
+	case m.Strategy.ValueString() == string(retry.Republish):
+		return types.StringValue(retry.DefaultCountHeader)
 	default:
-		return types.StringValue(string(retry.DefaultDeadLetterStrategy(topology.QueueType(m.QueueType.ValueString()))))
+		return types.StringNull()
 	}
 }
 
@@ -64,10 +69,10 @@ func completeWorkQueue(m model, f *facts) types.Object {
 		w.Existing = types.BoolValue(false)
 	}
 	if w.DeliveryLimit.IsNull() {
-		w.DeliveryLimit = defaultDeliveryLimit(m, f)
+		w.DeliveryLimit = defaultDeliveryLimit(m, w.Existing, f)
 	}
 	if w.Overflow.IsNull() {
-		w.Overflow = defaultOverflow(m)
+		w.Overflow = defaultOverflow(m, w.Existing)
 	}
 	if w.SingleActiveConsumer.IsNull() {
 		w.SingleActiveConsumer = types.BoolValue(false)
@@ -78,11 +83,16 @@ func completeWorkQueue(m model, f *facts) types.Object {
 	return w.object()
 }
 
-func defaultDeliveryLimit(m model, f *facts) types.Int64 {
+// defaultDeliveryLimit is null for a queue that belongs to others.
+func defaultDeliveryLimit(m model, existing types.Bool, f *facts) types.Int64 {
 	switch {
-	case m.QueueType.ValueString() == string(topology.Classic):
+	case existing.ValueBool(), m.QueueType.ValueString() == string(topology.Classic):
 		return types.Int64Null()
-	case m.QueueType.IsUnknown(), m.Strategy.IsUnknown(), f == nil && m.Strategy.ValueString() == string(retry.RoutingKey):
+	case m.Strategy.ValueString() == string(retry.DelayedRetry) && m.Delays.IsUnknown():
+		return types.Int64Unknown()
+	case m.Strategy.ValueString() == string(retry.DelayedRetry) && len(m.Delays.Elements()) > 0:
+		return types.Int64Null() // the delays say it
+	case existing.IsUnknown(), m.QueueType.IsUnknown(), m.Strategy.IsUnknown(), f == nil && m.Strategy.ValueString() == string(retry.RoutingKey):
 		return types.Int64Unknown()
 	case f != nil && !f.Features.DeliveryLimit:
 		return types.Int64Null()
@@ -91,17 +101,36 @@ func defaultDeliveryLimit(m model, f *facts) types.Int64 {
 	}
 }
 
-func defaultOverflow(m model) types.String {
+// defaultOverflow is null for a queue that belongs to others.
+func defaultOverflow(m model, existing types.Bool) types.String {
 	switch {
-	case m.QueueType.ValueString() == string(topology.Classic):
+	case existing.ValueBool(), m.QueueType.ValueString() == string(topology.Classic):
 		return types.StringNull()
-	case m.DeadLetterStrategy.IsUnknown(), m.QueueType.IsUnknown():
+	case existing.IsUnknown(), m.DeadLetterStrategy.IsUnknown(), m.QueueType.IsUnknown():
 		return types.StringUnknown()
 	case m.DeadLetterStrategy.ValueString() == string(retry.AtLeastOnce):
 		return types.StringValue(retry.RejectPublish)
 	default:
 		return types.StringNull()
 	}
+}
+
+// completePolicy leaves a policy that is not configured out of the plan.
+func completePolicy(m model) types.Object {
+	if m.Policy.IsUnknown() || m.Policy.IsNull() {
+		return m.Policy
+	}
+	p := m.policy()
+	if p.Priority.IsNull() {
+		p.Priority = types.Int64Value(retry.DefaultPriority)
+	}
+	if p.Inherit.IsNull() {
+		p.Inherit = types.BoolValue(false)
+	}
+	if p.Shield.IsNull() {
+		p.Shield = types.BoolValue(false)
+	}
+	return p.object()
 }
 
 func completeParkingQueue(m model) types.Object {
@@ -202,10 +231,16 @@ func (m *model) setNames() {
 		return
 	}
 	c := m.named()
-	m.RetryExchange = types.StringValue(c.RetryExchange())
+	switch {
+	case m.Strategy.IsUnknown():
+	case c.Strategy == retry.DelayedRetry, c.Strategy == retry.DelayedExchange:
+		m.RetryExchange = types.StringNull()
+	default:
+		m.RetryExchange = types.StringValue(c.RetryExchange())
+	}
 	m.RedriveExchange = types.StringValue(c.RedriveExchange())
 	if !m.VHost.IsUnknown() {
-		m.ID = types.StringValue(formatID(m.Name.ValueString(), m.VHost.ValueString()))
+		m.ID = types.StringValue(tfkit.FormatID(m.Name.ValueString(), m.VHost.ValueString()))
 	}
 }
 
@@ -222,15 +257,7 @@ func (m *model) setSchedule() {
 }
 
 // durations returns the delays that are known.
-func (m model) durations() []time.Duration {
-	delays := make([]time.Duration, 0, len(m.Delays.Elements()))
-	for _, element := range m.Delays.Elements() {
-		if d := tfkit.DurationOf(asString(element)); d != nil {
-			delays = append(delays, *d)
-		}
-	}
-	return delays
-}
+func (m model) durations() []time.Duration { return tfkit.DurationsOf(m.Delays) }
 
 func (m model) delaysKnown() bool {
 	unknown := func(v attr.Value) bool { return v.IsUnknown() }
@@ -267,7 +294,19 @@ func (m *model) setTopology(ctx context.Context, f *facts) {
 		}
 		f = &facts{}
 	}
+	c = f.within(c)
 	wanted := c.Topology(f.Features)
 	m.Topology = topologyValue(wanted, nil)
+	if c.Work.Existing && c.Work.Type == "" {
+		m.Topology = withUnknownPolicies(m.Topology)
+	}
 	m.Diagram = types.StringValue(wanted.Mermaid())
+}
+
+// setDraining plans what stays of tiers that are not wanted any more.
+func (m *model) setDraining(prior *model, f *facts) {
+	m.Draining = tfkit.TierNames(nil)
+	if prior != nil {
+		m.Draining = tfkit.PlanDraining(prior.Draining, prior.Topology, m.Topology, f != nil && f.Drained)
+	}
 }

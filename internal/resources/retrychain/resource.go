@@ -2,11 +2,9 @@ package retrychain
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -20,6 +18,7 @@ var (
 	_ resource.ResourceWithIdentity       = (*chainResource)(nil)
 	_ resource.ResourceWithImportState    = (*chainResource)(nil)
 	_ resource.ResourceWithModifyPlan     = (*chainResource)(nil)
+	_ resource.ResourceWithUpgradeState   = (*chainResource)(nil)
 	_ resource.ResourceWithValidateConfig = (*chainResource)(nil)
 )
 
@@ -46,24 +45,12 @@ func (r *chainResource) Configure(_ context.Context, req resource.ConfigureReque
 	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
-// knowsBroker adds an error when the provider's configuration is not known:
-// then there is no client.
-func (r *chainResource) knowsBroker(diags *diag.Diagnostics) bool {
-	if r.data != nil && r.data.Client != nil {
-		return true
-	}
-	diags.AddError("Broker Not Known",
-		"A part of the provider's configuration is known only after apply, and so no broker can be asked or changed. Apply what it comes from "+
-			"first, with -target, or write the value into the provider block.")
-	return false
-}
-
 func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, d := plan.Timeouts.Create(ctx, createTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !r.knowsBroker(&resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -75,9 +62,20 @@ func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, 
 		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
+	f.forNew(plan)
+	inputs := completeInputs(plan, f)
+	if inputs.usesExisting() {
+		// The same run may have made the queue, after the virtual host was read.
+		r.data.Client.Reload(plan.VHost.ValueString())
+	}
+	r.lookAround(ctx, f, inputs, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
 	plan = complete(ctx, plan, nil, f)
-	c := plan.chain()
-	tfkit.AddProblems(&resp.Diagnostics, append(c.Problems(), c.BrokerProblems(f.Version, f.Features)...), false)
+	c := f.within(plan.chain())
+	tfkit.AddProblems(&resp.Diagnostics, append(c.Problems(), f.problems(c)...), false)
+	r.checkSurroundings(ctx, nil, plan, c, f, false, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -98,7 +96,7 @@ func (r *chainResource) Read(ctx context.Context, req resource.ReadRequest, resp
 	resp.Diagnostics.Append(d...)
 	if resp.Diagnostics.HasError() || r.data.Client == nil {
 		if state.Delays.IsNull() {
-			r.knowsBroker(&resp.Diagnostics) // an import has nothing to show for it
+			tfkit.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
 		}
 		return // without a broker to ask, the state stays as it is
 	}
@@ -114,13 +112,13 @@ func (r *chainResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		r.readImported(ctx, &state, f, &resp.Diagnostics)
 	} else if before := readFacts(ctx, req.Private, &resp.Diagnostics); before != nil {
 		f.Features = f.Features.AsDeclared(before.Features)
+		f.WorkType, f.Inheritable = before.WorkType, before.Inheritable
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	r.data.Names.MarkSeen(state.ID.ValueString())
-	c := state.chain()
-	if !r.readTopology(ctx, &state, c, f.Features, &resp.Diagnostics) {
+	if !r.refresh(ctx, &state, f, &resp.Diagnostics) {
 		if !resp.Diagnostics.HasError() {
 			resp.State.RemoveResource(ctx)
 		}
@@ -130,6 +128,39 @@ func (r *chainResource) Read(ctx context.Context, req resource.ReadRequest, resp
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
+// refresh reads what is on the broker into the state and the facts. It returns
+// false when nothing of the chain is there, or after an error.
+func (r *chainResource) refresh(ctx context.Context, state *model, f *facts, diags *diag.Diagnostics) bool {
+	var dangers []retry.Problem
+	err := r.data.Client.View(ctx, state.VHost.ValueString(), func(in *topology.Topology) {
+		f.look(state.chain(), in)
+		dangers = f.within(state.chain()).PolicyProblems(in, f.Features)
+	})
+	if err != nil && !tfkit.IsGone(err) {
+		tfkit.AddVHostError(diags, err)
+		return false
+	}
+	if !r.readTopology(ctx, state, f.within(state.chain()), f.Features, diags) {
+		return false
+	}
+	state.Topology = tfkit.WithDangers(state.Topology, dangers)
+	return r.lookIntoDraining(ctx, *state, f, diags)
+}
+
+// lookIntoDraining notes whether a draining tier is empty. Only then does a
+// refresh count messages.
+func (r *chainResource) lookIntoDraining(ctx context.Context, state model, f *facts, diags *diag.Diagnostics) bool {
+	for _, element := range state.Draining.Elements() {
+		empty, err := tfkit.LooksEmpty(ctx, r.data.Client, state.VHost.ValueString(), asString(element).ValueString())
+		if err != nil {
+			tfkit.AddError(diags, "Draining Tier Not Counted", err)
+			return false
+		}
+		f.Drained = f.Drained || empty
+	}
+	return true
+}
+
 func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan, state model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
@@ -137,7 +168,7 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	timeout, d := plan.Timeouts.Update(ctx, updateTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !r.knowsBroker(&resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -152,17 +183,34 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 			return
 		}
 	}
-	plan = complete(ctx, plan, &state, f)
-	c := plan.chain()
-	if resp.Diagnostics.HasError() {
-		return
+	drain, draining := plan.Draining.IsUnknown(), plan.Draining
+	inputs := completeInputs(plan, f)
+	if inputs.usesExisting() {
+		r.data.Client.Reload(plan.VHost.ValueString())
 	}
+	if f.WorkType == "" && inputs.workQueue().Existing.ValueBool() {
+		r.lookAround(ctx, f, inputs, &resp.Diagnostics)
+	}
+	plan = complete(ctx, plan, &state, f)
+	r.checkSurroundings(ctx, &state, plan, f.within(plan.chain()), f, false, &resp.Diagnostics)
 	result := plan
-	if !r.update(ctx, plan, c, f.Features, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !r.update(ctx, state, plan, f, drain, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
 	}
-	r.readTopology(ctx, &result, result.chain(), f.Features, &resp.Diagnostics)
+	r.readResult(ctx, &result, f, &resp.Diagnostics)
+	if !drain && !resp.Diagnostics.HasError() {
+		result.Draining = draining // what another state retires meanwhile is for the next refresh
+	}
+	f.Drained = false
+	f.write(ctx, resp.Private, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &result)...)
+}
+
+// readResult reads what an update has left, also when its time is over.
+func (r *chainResource) readResult(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
+	r.readTopology(ctx, m, f.within(m.chain()), f.Features, diags)
 }
 
 func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -170,7 +218,7 @@ func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, d := state.Timeouts.Delete(ctx, deleteTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !r.knowsBroker(&resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -181,7 +229,7 @@ func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	if f == nil {
 		f = &facts{}
 	}
-	r.remove(ctx, state, state.chain(), f.Features, &resp.Diagnostics)
+	r.remove(ctx, state, f, &resp.Diagnostics)
 	if !resp.Diagnostics.HasError() {
 		r.data.Names.Release(state.ID.ValueString())
 	}
@@ -190,27 +238,7 @@ func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 // ImportState takes name@vhost or the identity; the read that follows fills in
 // the rest from the broker.
 func (r *chainResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	var id identityModel
-	if req.ID != "" {
-		name, vhost, ok := parseID(req.ID)
-		if !ok {
-			resp.Diagnostics.AddError("Invalid Import Identifier",
-				fmt.Sprintf("%q is not of the form name@vhost, such as orders@/. Write %%40 for an @ inside the virtual host's name.", req.ID))
-			return
-		}
-		id = identityModel{VHost: types.StringValue(vhost), Name: types.StringValue(name)}
-	} else {
-		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
-		if id.VHost.IsNull() {
-			id.VHost = types.StringValue("/")
-		}
-	}
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("name"), id.Name)...)
-	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("vhost"), id.VHost)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, id)...)
+	tfkit.ImportByName(ctx, req, resp, "orders@/")
 }
 
 // applyDefaults fills in what the schema would, for a configuration that is

@@ -2,6 +2,7 @@ package retrychain
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
@@ -36,8 +37,9 @@ func (r *chainResource) IdentitySchema(_ context.Context, _ resource.IdentitySch
 
 func (r *chainResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
+		Version: 1,
 		MarkdownDescription: "Declares how a work queue retries: after each rejection the message waits in the next tier, comes back, and after the " +
-			"last one is parked. The plan shows every exchange, queue and binding that this expands into.\n\n" +
+			"last one is parked. The plan shows every exchange, queue, binding and policy that this expands into.\n\n" +
 			"The consumer has one duty: `basic.reject` or `basic.nack` with `requeue=false` when it fails. It counts nothing and republishes nothing.",
 		Attributes: inputs(ctx),
 	}
@@ -74,8 +76,21 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 			Optional: true, Computed: true, Default: stringdefault.StaticString(string(retry.Headers)),
 			MarkdownDescription: "How the chain knows which attempt a message is at. `headers` (RabbitMQ 3.13.3 or later): by the exchange through which it came back; " +
 				"the routing key stays. `routing_key` (3.10 or later): by a routing key that names the tier, which consumers see on retries. " +
+				"`republish`: by an integer header that a process of yours writes, which takes failed messages from the queue named after the chain and `.failed` and publishes them to the retry exchange. " +
+				"`delayed_retry` (4.3.1 or later, quorum queues): the work queue itself holds back messages that consumers give back with `basic.reject` and `requeue=true`; the delays have to be a ramp `d`, `2d`, `3d` up to a maximum. " +
+				"`delayed_exchange` (before 4.3, with the plugin `rabbitmq_delayed_message_exchange`): processes of yours count, publish to an exchange that holds messages back, and move them to the work queue when their delay is over; " +
+				"the delays are theirs, the broker does not know them. " +
 				"Never chosen by the broker's version. Default: `headers`.",
-			Validators: []validator.String{stringvalidator.OneOf(string(retry.Headers), string(retry.RoutingKey))},
+			Validators: []validator.String{
+				stringvalidator.OneOf(
+					string(retry.Headers), string(retry.RoutingKey), string(retry.Republish), string(retry.DelayedRetry), string(retry.DelayedExchange),
+				),
+			},
+		},
+		"count_header": schema.StringAttribute{
+			Optional: true, Computed: true,
+			MarkdownDescription: "Header in which strategy `republish` counts, as an integer; it must not start with `x-`. Default: `count`; null with other strategies.",
+			Validators:          []validator.String{stringvalidator.LengthBetween(1, maxNameBytes)},
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(string(topology.Quorum)),
@@ -91,6 +106,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		},
 		"work_queue":    workQueueSchema(),
 		"parking_queue": parkingQueueSchema(),
+		"policy":        policySchema(),
 		"deletion_policy": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(ifEmpty),
 			MarkdownDescription: "What a destroy does with messages. `if_empty`: it fails while any queue of the chain holds one. `delete`: it deletes them. " +
@@ -128,14 +144,16 @@ func workQueueSchema() schema.Attribute {
 			},
 			"existing": schema.BoolAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "Whether the queue belongs to an application. Not supported yet: only `false` is accepted. Default: `false`.",
-				Validators:          []validator.Bool{notYet()},
+				MarkdownDescription: "Whether the queue belongs to an application. Then the chain neither declares nor changes nor deletes it, and attaches to it by a policy, " +
+					"which gives it the chain's dead-letter exchange; no other attribute of `work_queue` but `name` may be set. The queue must exist when the chain is applied. " +
+					"A destroy removes the policy, and what was in effect before is in effect again. Needs a user with the tag `policymaker`. Default: `false`.",
 			},
 			"delivery_limit": schema.Int64Attribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "How often a message may go back to the queue without being rejected (a crash of its consumer, a requeue) before it is parked; `-1` for no limit. " +
-					"Quorum queues only. The queue is declared with 50 more, because newer brokers count the rounds through the tiers as well. " +
-					"Default: `20` for quorum queues on RabbitMQ 3.13.3 or later, else none.",
+					"Quorum queues only. The queue is declared with 50 more, because newer brokers count the rounds through the tiers as well; " +
+					"that of a chain that is made with `delays = []` with exactly this number, so that a message that always fails is delivered once more than it says. " +
+					"Default: `20` for quorum queues on RabbitMQ 3.13.3 or later, else none; with strategy `delayed_retry` it follows from the delays.",
 				Validators: []validator.Int64{int64validator.AtLeast(retry.Unlimited)},
 			},
 			"message_ttl": schema.StringAttribute{
@@ -209,13 +227,37 @@ func parkingQueueSchema() schema.Attribute {
 			},
 			"existing": schema.BoolAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "Whether the queue is shared and belongs to somebody else. Not supported yet: only `false` is accepted. Default: `false`.",
-				Validators:          []validator.Bool{notYet()},
+				MarkdownDescription: "Whether the queue belongs to somebody else. Then the chain neither declares nor changes nor deletes it, and several chains can share it: " +
+					"a parked message came through an exchange named after its chain, and its `x-death` headers name the queue it died in. Default: `false`.",
 			},
 			"message_ttl": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "After this time parked messages are **deleted**, for good. Default: they are kept for ever.",
 				Validators:          []validator.String{tfkit.Duration()},
+			},
+		},
+	}
+}
+
+func policySchema() schema.Attribute {
+	return schema.SingleNestedAttribute{
+		Optional: true, Computed: true,
+		MarkdownDescription: "How the chain's own policies stand among those of others. RabbitMQ applies only one policy to a queue, the one of the highest priority. " +
+			"Default: no shield, and for an existing work queue a policy with the defaults below.",
+		Attributes: map[string]schema.Attribute{
+			"priority": schema.Int64Attribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: fmt.Sprintf("Priority of the policies that the chain makes. It has to be above that of every other policy that matches its queues. Default: `%d`.", retry.DefaultPriority),
+			},
+			"inherit": schema.BoolAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Whether the policy of an existing work queue carries over the keys of the one that it takes the place of, but for those of dead-lettering, " +
+					"and follows their changes with every apply. Default: `false`.",
+			},
+			"shield": schema.BoolAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "Whether a policy that changes nothing keeps those of others away from the queues that the chain declares. " +
+					"It does not help against operator policies. Needs a user with the tag `policymaker`. Default: `false`.",
 			},
 		},
 	}
@@ -249,7 +291,7 @@ func outputs() map[string]schema.Attribute {
 		},
 		"retry_exchange": schema.StringAttribute{
 			Computed:            true,
-			MarkdownDescription: "Dead-letter exchange of the work queue.",
+			MarkdownDescription: "Exchange that leads to the tiers: the dead-letter exchange of the work queue, and with strategy `republish` the exchange that your process publishes to. Null with the strategies `delayed_retry` and `delayed_exchange`, which have no tiers.",
 		},
 		"redrive_exchange": schema.StringAttribute{
 			Computed:            true,
@@ -259,6 +301,11 @@ func outputs() map[string]schema.Attribute {
 			Computed:            true,
 			MarkdownDescription: "The topology as a Mermaid flowchart, for a README or a pull request.",
 		},
+		"draining": schema.ListAttribute{
+			Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "Queues of delays that were removed and that still hold messages, or may hold some. Nothing enters them any more, and their messages come back when their delay " +
+				"is over. They are left out of `topology`. A later plan that finds one empty shows its removal.",
+		},
 		"topology": schema.SingleNestedAttribute{
 			Computed: true,
 			MarkdownDescription: "Every object of the chain, one line each. The plan holds what is wanted, the state what is on the broker, and so a plan shows exactly what drifted. " +
@@ -267,6 +314,7 @@ func outputs() map[string]schema.Attribute {
 				"exchanges": lines("Type and arguments by name."),
 				"queues":    lines("Type and arguments by name."),
 				"bindings":  lines("Routing key and arguments by `source -> destination`."),
+				"policies":  lines("Pattern, priority and definition by name. After a refresh also policies of others that endanger the chain's messages."),
 			},
 		},
 	}

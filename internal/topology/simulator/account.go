@@ -9,10 +9,13 @@ import (
 
 // Loss is where and why a message was lost: no copy came out of it.
 type Loss struct {
-	Queue  string
-	Reason string // for which it died, empty when its queue was deleted
-	Cause  string
-	At     time.Duration
+	Queue string
+	// Exchange is set instead of Queue where an exchange held the message back
+	// and could not deliver it then.
+	Exchange string
+	Reason   string // for which it died, empty when its queue was deleted
+	Cause    string
+	At       time.Duration
 }
 
 // State is where a message is or how it ended.
@@ -24,6 +27,7 @@ const (
 	IsReady      State = "ready"
 	IsUnacked    State = "unacked"
 	IsHeld       State = "held"
+	IsDelayed    State = "delayed"
 	IsLost       State = "lost"
 	IsUnroutable State = "unroutable"
 	IsRefused    State = "refused"
@@ -34,6 +38,8 @@ type Fate struct {
 	State State
 	// Queue is where it is, or was lost.
 	Queue string
+	// Exchange is the one that holds it back, or that lost it.
+	Exchange string
 	// Cause is why it is held or was lost.
 	Cause string
 }
@@ -43,6 +49,9 @@ func (f Fate) String() string {
 	text := string(f.State)
 	if f.Queue != "" {
 		text += fmt.Sprintf(" in %q", f.Queue)
+	}
+	if f.Exchange != "" {
+		text += fmt.Sprintf(" at exchange %q", f.Exchange)
 	}
 	if f.Cause != "" {
 		text += " (" + f.Cause + ")"
@@ -73,11 +82,14 @@ func (b *Broker) Account() map[ID][]Fate {
 			add(id, Fate{State: IsAcked})
 		}
 		for _, loss := range b.fates.lost[id] {
-			add(id, Fate{State: IsLost, Queue: loss.Queue, Cause: loss.Cause})
+			add(id, Fate{State: IsLost, Queue: loss.Queue, Exchange: loss.Exchange, Cause: loss.Cause})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.queues)) {
 		b.queues[name].account(add)
+	}
+	for _, w := range b.waiting {
+		add(w.message.id, Fate{State: IsDelayed, Exchange: w.exchange})
 	}
 	for id := range account {
 		switch {
@@ -95,6 +107,9 @@ func (q *queue) account(add func(ID, Fate)) {
 		for _, e := range list {
 			add(e.message.id, Fate{State: IsReady, Queue: q.name})
 		}
+	}
+	for _, e := range q.delayed {
+		add(e.message.id, Fate{State: IsDelayed, Queue: q.name})
 	}
 	for _, e := range q.unacked {
 		add(e.message.id, Fate{State: IsUnacked, Queue: q.name})
@@ -118,6 +133,9 @@ type Depth struct {
 	// Held counts the dead letters that an at-least-once queue could not
 	// deliver yet, those that wait behind them included (messages_dlx).
 	Held int
+	// Delayed counts the messages that came back and are held back
+	// (messages_delayed).
+	Delayed int
 }
 
 // Depth counts the messages of a queue.
@@ -126,5 +144,5 @@ func (b *Broker) Depth(queueName string) Depth {
 	if !exists {
 		return Depth{}
 	}
-	return Depth{Ready: len(q.ready) + len(q.returned), Unacked: len(q.unacked), Held: len(q.held) + len(q.discarded)}
+	return Depth{Ready: len(q.ready) + len(q.returned), Unacked: len(q.unacked), Held: len(q.held) + len(q.discarded), Delayed: len(q.delayed)}
 }

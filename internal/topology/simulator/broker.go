@@ -39,6 +39,9 @@ type Broker struct {
 	lastSeq  int64
 	trace    []Event
 	fates    fates
+	// waiting are the messages that exchanges hold back, in the order in which
+	// their time comes.
+	waiting []*waiting
 }
 
 // New returns a broker with the given exchanges, queues and bindings and no
@@ -53,6 +56,7 @@ func New(t *topology.Topology, o Options) (*Broker, error) {
 		t.DeclareExchanges(),
 		t.DeclareQueues(func(topology.Queue) bool { return true }),
 		t.BindAll(func(topology.Binding) bool { return true }),
+		t.SetPolicies(),
 	} {
 		for _, step := range stage {
 			if err := b.Apply(step); err != nil {
@@ -103,11 +107,17 @@ func (b *Broker) nextTimer() (time.Duration, bool) {
 			earliest, found = at, true
 		}
 	}
+	if len(b.waiting) > 0 {
+		consider(b.waiting[0].due)
+	}
 	for _, q := range b.queues {
 		for _, e := range b.heads(q) {
 			if e.expires != nil {
 				consider(*e.expires)
 			}
+		}
+		if len(q.delayed) > 0 {
+			consider(q.delayed[0].readyAt)
 		}
 		if len(q.held) > 0 {
 			consider(q.retryAt)
@@ -121,9 +131,9 @@ func (b *Broker) nextTimer() (time.Duration, bool) {
 // broker lets no message go round without a rejection.
 func (b *Broker) settle() {
 	for again := true; again; {
-		again = false
+		again = b.passOn()
 		for _, name := range slices.Sorted(maps.Keys(b.queues)) {
-			if q, exists := b.queues[name]; exists && (b.expire(q) || b.retryHeld(q)) {
+			if q, exists := b.queues[name]; exists && (b.release(q) || b.expire(q) || b.retryHeld(q)) {
 				again = true
 			}
 		}

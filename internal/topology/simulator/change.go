@@ -2,6 +2,8 @@ package simulator
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -24,14 +26,32 @@ func (b *Broker) Apply(step topology.Step) error {
 		b.topology.Unbind(*step.Unbind)
 	case step.DeleteExchange != nil:
 		b.topology.RemoveExchange(step.DeleteExchange.Name)
+	case step.DeleteUnfed != nil:
+		return b.deleteUnfed(*step.DeleteUnfed)
 	case step.DeleteQueue != nil:
 		b.deleteQueue(step.DeleteQueue.Name)
+	case step.SetPolicy != nil:
+		b.reconfigure(func() { b.topology.SetPolicy(*step.SetPolicy) })
+	case step.DeletePolicy != nil:
+		b.reconfigure(func() { b.topology.RemovePolicy(*step.DeletePolicy) })
 	}
 	return nil
 }
 
+func (b *Broker) deleteUnfed(u topology.Unfed) error {
+	if _, exists := b.topology.Queue(u.Queue); exists {
+		return fmt.Errorf("queue %q dead-letters to exchange %q", u.Queue, u.Exchange.Name)
+	}
+	b.topology.RemoveExchange(u.Exchange.Name)
+	return nil
+}
+
 func (b *Broker) declareExchange(e topology.Exchange) error {
-	if !slices.Contains([]string{topology.Direct, topology.Fanout, topology.Topic, topology.Headers}, e.Type) {
+	routedAs := e
+	if e.Type == topology.DelayedMessage && b.rules.delayedExchange {
+		routedAs.Type = e.Arguments.String(topology.DelayedType)
+	}
+	if !routedAs.KnownType() {
 		return fmt.Errorf("exchange %q of type %q: %w", e.Name, e.Type, ErrNotSimulated)
 	}
 	if existing, exists := b.topology.Exchange(e.Name); exists {
@@ -81,7 +101,7 @@ func (b *Broker) deleteQueue(name string) {
 	}
 	delete(b.queues, name)
 	b.topology.RemoveQueue(name)
-	for _, list := range [][]*entry{q.returned, q.ready, q.unacked} {
+	for _, list := range [][]*entry{q.returned, q.ready, q.delayed, q.unacked} {
 		for _, e := range list {
 			b.lose(q, e.message, "", QueueDeleted)
 		}
@@ -100,28 +120,43 @@ func (b *Broker) dropHeld(q *queue, cause string) {
 	q.held, q.discarded = nil, nil
 }
 
-// Reconfigure changes what is in effect for an existing queue in place, as a
-// change of its policy does. Messages keep the expiry that they came with. A
-// queue that stops to dead-letter at least once deletes what it holds
-// (rabbit_fifo_dlx:switch_from); any other change makes it try again at once
+// reconfigure makes a change of policies, which takes effect in place. Messages
+// keep the expiry that they came with. A queue that stops to dead-letter at
+// least once deletes what it holds (rabbit_fifo_dlx:switch_from); any other
+// change of such a queue makes it try again at once
 // (rabbit_fifo_dlx_worker:update_config).
+func (b *Broker) reconfigure(change func()) {
+	before := map[string]settings{}
+	for name, q := range b.queues {
+		before[name] = b.settings(q)
+	}
+	change()
+	for _, name := range slices.Sorted(maps.Keys(b.queues)) {
+		q := b.queues[name]
+		q.known = nil
+		after := b.settings(q)
+		switch {
+		case reflect.DeepEqual(before[name], after):
+			continue
+		case before[name].atLeast && !after.atLeast:
+			b.dropHeld(q, StrategyWeakened)
+		case after.atLeast:
+			for _, p := range slices.Clone(q.held) {
+				b.try(q, p)
+			}
+			b.forward(q)
+		}
+		b.limitLength(q)
+	}
+}
+
+// Reconfigure changes what is in effect for an existing queue in place, as a
+// change of its policy does.
 func (b *Broker) Reconfigure(changed topology.Queue) error {
-	q, err := b.queue(changed.Name)
-	if err != nil {
+	if _, err := b.queue(changed.Name); err != nil {
 		return err
 	}
-	before := b.settings(q)
-	b.topology.SetQueue(changed)
-	switch after := b.settings(q); {
-	case before.atLeast && !after.atLeast:
-		b.dropHeld(q, StrategyWeakened)
-	case after.atLeast:
-		for _, p := range slices.Clone(q.held) {
-			b.try(q, p)
-		}
-		b.forward(q)
-	}
-	b.limitLength(q)
+	b.reconfigure(func() { b.topology.SetQueue(changed) })
 	b.settle()
 	return nil
 }

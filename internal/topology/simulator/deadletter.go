@@ -17,6 +17,7 @@ const (
 	QueueDeleted         = "the queue was deleted"
 	OwnQueue             = "delivered to the queue itself and never confirmed"
 	StrategyWeakened     = "at-least-once was switched off"
+	NowhereThen          = "the exchange that held it back leads nowhere"
 )
 
 // die dead-letters a message that was taken out of its queue.
@@ -48,7 +49,11 @@ func (b *Broker) sendOnce(q *queue, s settings, m *message, reason string) {
 		b.lose(q, m, reason, cause)
 		return
 	}
+	b.holdBackAt(targets.holding, dead)
 	if !slices.ContainsFunc(targets.open, func(name string) bool { return b.queues[name] != nil }) {
+		if len(targets.holding) > 0 {
+			return
+		}
 		b.lose(q, m, reason, targets.cause())
 		return
 	}
@@ -67,6 +72,8 @@ func (b *Broker) sendOnce(q *queue, s settings, m *message, reason string) {
 type targets struct {
 	open   []string
 	cyclic []string
+	// holding are the exchanges that hold it back.
+	holding []string
 }
 
 func (t targets) cause() string {
@@ -80,14 +87,14 @@ func (t targets) cause() string {
 // go anywhere; otherwise the queues it would come back to in a cycle without a
 // rejection are left out. The string says why there is no way at all.
 func (b *Broker) deadLetterTargets(dead *message, reason string) (targets, string) {
-	routed, err := b.topology.Route(dead.exchange, dead.routed(), b.rules.equality)
+	routed, holding, err := b.route(dead.exchange, dead)
 	if err != nil {
 		if errors.Is(err, topology.ErrNoExchange) {
 			return targets{}, MissingExchange
 		}
 		return targets{}, err.Error()
 	}
-	var t targets
+	t := targets{holding: holding}
 	for _, name := range routed {
 		if reason != Rejected && dead.cycles(name) {
 			t.cyclic = append(t.cyclic, name)

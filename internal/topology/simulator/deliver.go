@@ -135,9 +135,9 @@ func (b *Broker) refuseDelivery(d Delivery, by settlement, requeue bool) error {
 	if err := b.take(d); err != nil {
 		return err
 	}
-	b.count(d.entry, by, requeue)
+	failed := b.count(d.entry, by, requeue)
 	if requeue {
-		b.giveBack(d.queue, d.entry, by)
+		b.giveBack(d.queue, d.entry, by, failed)
 	} else {
 		b.die(d.queue, d.entry, Rejected)
 	}
@@ -157,10 +157,11 @@ func (b *Broker) take(d Delivery) error {
 }
 
 // count adds to what a quorum queue counts of a message that was not acked
-// (rabbit_fifo:incr_msg_headers; rabbit_channel for what nack and reject are).
-func (b *Broker) count(e *entry, by settlement, requeue bool) {
+// (rabbit_fifo:incr_msg_headers; rabbit_channel for what nack and reject are),
+// and says whether that is a failed delivery.
+func (b *Broker) count(e *entry, by settlement, requeue bool) (failed bool) {
 	e.acquired++
-	failed := true
+	failed = true
 	switch by {
 	case byNack:
 		failed = !b.rules.nackIsRelease && (!requeue || b.rules.rejectFails)
@@ -171,11 +172,12 @@ func (b *Broker) count(e *entry, by settlement, requeue bool) {
 	if failed {
 		e.failed++
 	}
+	return failed
 }
 
 // giveBack puts a message back into its queue, unless that takes it over the
 // delivery limit.
-func (b *Broker) giveBack(q *queue, e *entry, by settlement) {
+func (b *Broker) giveBack(q *queue, e *entry, by settlement, failed bool) {
 	s := b.settings(q)
 	b.event(Event{Kind: Requeued, Message: e.message.id, Queue: q.name})
 	switch {
@@ -184,6 +186,8 @@ func (b *Broker) giveBack(q *queue, e *entry, by settlement) {
 		q.ready = slices.Insert(q.ready, i, e)
 	case s.limit != nil && b.limited(e) > *s.limit:
 		b.die(q, e, DeliveryLimit)
+	case s.delayed.applies(failed):
+		b.holdBack(q, e, s.delayed)
 	case s.limit == nil && by != byCrash && b.rules.requeuesBehind:
 		q.ready = append(q.ready, e)
 	default:

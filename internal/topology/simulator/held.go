@@ -56,6 +56,9 @@ func (b *Broker) try(q *queue, p *pending) {
 		b.keep(q, p, cause)
 		return
 	}
+	// What an exchange holds back counts as not routed, and so every try leaves
+	// another copy there.
+	b.holdBackAt(routed.holding, p.dead)
 	open := slices.DeleteFunc(routed.open, func(name string) bool { return b.queues[name] == nil })
 	if len(open) == 0 && len(p.done) == 0 {
 		b.keep(q, p, routed.cause())

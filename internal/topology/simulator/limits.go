@@ -40,7 +40,7 @@ func isBelowSoftLimit(q *queue, s settings) bool {
 
 // load is what counts towards the limits: messages and bytes of their bodies.
 func (q *queue) load() (messages, bytes int64) {
-	for _, list := range [][]*entry{q.ready, q.returned} {
+	for _, list := range [][]*entry{q.ready, q.returned, q.delayed} {
 		for _, e := range list {
 			messages++
 			bytes += int64(len(e.message.body))

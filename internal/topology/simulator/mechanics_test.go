@@ -254,3 +254,87 @@ func TestWhatIsRefused(t *testing.T) {
 		t.Errorf("publish to a missing exchange: %v", err)
 	}
 }
+
+// What RabbitMQ 4.3 holds back, and for how long: the n-th failed delivery n
+// times the minimum, a delivery that does not count as long as the one before.
+// What goes over the delivery limit dies at once.
+func TestDelayedRetry(t *testing.T) {
+	delayed := func(kind string, more arguments) arguments {
+		a := arguments{topology.DelayedRetryType: kind, topology.DelayedRetryMin: int64(1000), topology.DelayedRetryMax: int64(2500)}
+		for key, value := range more {
+			a[key] = value
+		}
+		return a
+	}
+	const s = time.Second
+	for name, test := range map[string]struct {
+		version   string
+		kind      topology.QueueType
+		arguments arguments
+		ways      string // R reject, N nack, C crash, all with requeue
+		want      []time.Duration
+	}{
+		"all":               {"4.3.6", topology.Quorum, delayed("all", nil), "RNCR", []time.Duration{s, s, 2 * s, 2500 * time.Millisecond}},
+		"failed":            {"4.3.6", topology.Quorum, delayed("failed", nil), "RNCR", []time.Duration{s, 0, 2 * s, 2500 * time.Millisecond}},
+		"returned":          {"4.3.6", topology.Quorum, delayed("returned", nil), "RNCN", []time.Duration{0, s, 0, 2 * s}},
+		"nacks only":        {"4.3.6", topology.Quorum, delayed("all", nil), "NNN", []time.Duration{s, s, s}},
+		"disabled":          {"4.3.6", topology.Quorum, delayed("disabled", nil), "RN", []time.Duration{0, 0}},
+		"maximum by itself": {"4.3.6", topology.Quorum, arguments{topology.DelayedRetryType: "all", topology.DelayedRetryMin: int64(1000)}, "RR", []time.Duration{s, s}},
+		"no minimum":        {"4.3.6", topology.Quorum, arguments{topology.DelayedRetryType: "all"}, "R", []time.Duration{0}},
+		"earlier":           {"4.2.9", topology.Quorum, delayed("all", nil), "RN", []time.Duration{0, 0}},
+		"classic":           {"4.3.6", topology.Classic, delayed("all", nil), "RN", []time.Duration{0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, test.version, queue("q", test.kind, test.arguments))
+			id := send(t, b, simulator.Publishing{RoutingKey: "q"})
+			for i, way := range test.ways {
+				settle := map[rune]func(simulator.Delivery) error{
+					'R': func(d simulator.Delivery) error { return b.Reject(d, true) },
+					'N': func(d simulator.Delivery) error { return b.Nack(d, true) },
+					'C': b.Crash,
+				}[way]
+				must(t, settle(get(t, b, "q")))
+				if test.want[i] > 0 {
+					wantFates(t, b, id, `delayed in "q"`)
+					if d := b.Depth("q"); d != (simulator.Depth{Delayed: 1}) {
+						t.Errorf("the queue holds %+v", d)
+					}
+					b.Advance(test.want[i] - 1)
+					if _, ok := b.Get("q"); ok {
+						t.Fatalf("return %d came before %v", i+1, test.want[i])
+					}
+					b.Advance(1)
+				}
+				wantFates(t, b, id, `ready in "q"`)
+			}
+		})
+	}
+	b := start(t, "4.3.6", queue("q", topology.Quorum, delayed("all", arguments{topology.DeliveryLimit: int64(1), topology.DeadLetterExchange: "", topology.DeadLetterRoutingKey: "dead"})),
+		queue("dead", topology.Quorum, nil))
+	id := send(t, b, simulator.Publishing{RoutingKey: "q"})
+	must(t, b.Reject(get(t, b, "q"), true))
+	b.Advance(s)
+	must(t, b.Reject(get(t, b, "q"), true))
+	wantFates(t, b, id, `ready in "dead"`)
+}
+
+// A message that is held back does not expire, counts towards a length limit,
+// and goes with its queue.
+func TestHeldBack(t *testing.T) {
+	b := start(t, "4.3.6", queue("q", topology.Quorum, arguments{
+		topology.DelayedRetryType: "all", topology.DelayedRetryMin: int64(60_000), topology.MessageTTL: int64(1000),
+		topology.MaxLength: int64(1), topology.DeadLetterExchange: "", topology.DeadLetterRoutingKey: "dead",
+	}), queue("dead", topology.Quorum, nil))
+	held := send(t, b, simulator.Publishing{RoutingKey: "q"})
+	must(t, b.Nack(get(t, b, "q"), true))
+	b.Advance(59 * time.Second)
+	wantFates(t, b, held, `delayed in "q"`)
+	over := send(t, b, simulator.Publishing{RoutingKey: "q"})
+	wantFates(t, b, over, `ready in "dead"`)
+	b.Advance(time.Second)
+	wantFates(t, b, held, `ready in "dead"`)
+	gone := send(t, b, simulator.Publishing{RoutingKey: "q"})
+	must(t, b.Nack(get(t, b, "q"), true))
+	must(t, b.Apply(topology.Step{DeleteQueue: &topology.Queue{Name: "q"}}))
+	wantFates(t, b, gone, `lost in "q" (the queue was deleted)`)
+}

@@ -34,6 +34,10 @@ type Receipt struct {
 	Outcome Outcome
 	// Queues are those that took the message.
 	Queues []string
+	// HeldBack are the exchanges that hold the message back. That counts as not
+	// routed: the outcome is [Unroutable] if no queue took it. A publisher without
+	// mandatory gets a confirm.
+	HeldBack []string
 }
 
 // Publish sends a message. It fails if the exchange does not exist or may not
@@ -45,16 +49,17 @@ func (b *Broker) Publish(p Publishing) (Receipt, error) {
 	b.lastID++
 	m := b.message(p)
 	b.event(Event{Kind: Published, Message: m.id, Exchange: p.Exchange, RoutingKey: p.RoutingKey})
-	targets, err := b.topology.Route(p.Exchange, m.routed(), b.rules.equality)
+	targets, holding, err := b.route(p.Exchange, m)
 	if err != nil {
 		b.lastID--
 		return Receipt{}, err
 	}
-	receipt := Receipt{ID: m.id, Outcome: Confirmed}
+	b.holdBackAt(holding, m)
+	receipt := Receipt{ID: m.id, Outcome: Confirmed, HeldBack: holding}
 	if len(targets) == 0 {
 		receipt.Outcome = Unroutable
 		b.event(Event{Kind: Returned, Message: m.id, Exchange: p.Exchange, RoutingKey: p.RoutingKey})
-		b.fates.returned[m.id] = true
+		b.fates.returned[m.id] = len(holding) == 0
 	}
 	for _, name := range targets {
 		switch b.offer(name, m, tracked) {

@@ -15,6 +15,9 @@ type queue struct {
 	// that came back, which are served first.
 	ready, returned []*entry
 	unacked         []*entry
+	// delayed are those that came back and are held back, in the order in which
+	// their time comes.
+	delayed []*entry
 	// held are dead letters that an at-least-once queue could not deliver and
 	// tries again at retryAt; discarded wait behind them.
 	held, discarded []*pending
@@ -22,6 +25,8 @@ type queue struct {
 	// refusing: a full quorum queue with overflow reject-publish has told its
 	// publishers to stop.
 	refusing bool
+	// known are its settings, until something changes them.
+	known *settings
 }
 
 // entry is a message in a queue.
@@ -33,9 +38,12 @@ type entry struct {
 	// acquired and failed count what quorum queues count.
 	acquired, failed int64
 	delivered        bool
+	// readyAt is when a message that is held back is ready again.
+	readyAt time.Duration
 }
 
-// settings are what a queue was declared with.
+// settings are what a queue was declared with, merged with the policies that
+// apply to it.
 type settings struct {
 	quorum   bool
 	ttl      *time.Duration
@@ -45,6 +53,7 @@ type settings struct {
 	maxLen   *int64
 	maxBytes *int64
 	limit    *int64 // delivery limit
+	delayed  delayedRetry
 }
 
 // deadLetterTarget is where dead letters go; a nil key keeps the message's own.
@@ -60,8 +69,15 @@ const (
 )
 
 func (b *Broker) settings(q *queue) settings {
-	declared, _ := b.topology.Queue(q.name)
-	a := declared.Arguments
+	if q.known == nil {
+		declared, _ := b.topology.Queue(q.name)
+		q.known = new(b.settingsOf(declared, b.topology.Effective(declared, b.rules.defaultLimit)))
+	}
+	return *q.known
+}
+
+// settingsOf reads the settings from the arguments that are in effect.
+func (b *Broker) settingsOf(declared topology.Queue, a topology.Arguments) settings {
 	s := settings{
 		quorum:   declared.Type == topology.Quorum,
 		overflow: cmp.Or(a.String(topology.Overflow), dropHead),
@@ -94,6 +110,9 @@ func (b *Broker) quorumSettings(s *settings, a topology.Arguments) {
 	// at-most-once and says so in the log only (rabbit_quorum_queue:dlh).
 	s.atLeast = s.target != nil && a.String(topology.DeadLetterStrategy) == "at-least-once" && s.overflow == rejectPublish
 	s.limit = integer(a, topology.DeliveryLimit)
+	if b.rules.delaysReturned {
+		s.delayed = readDelayedRetry(a)
+	}
 	if b.rules.defaultLimit {
 		const byDefault = int64(20)
 		switch {

@@ -56,6 +56,15 @@ type rules struct {
 	// of the message that it delivered (until 3.11.19 and 3.12.1, server#8799;
 	// measured on 3.10.8).
 	keepsOwn bool
+	// delaysReturned: a quorum queue can hold back what comes back to it (4.3).
+	delaysReturned bool
+	// delayedExchange: there are exchanges of type x-delayed-message, of a plugin
+	// (until 4.2).
+	delayedExchange bool
+	// keepsDelay: a message that was held back has the delay in a classic queue as
+	// it was published (measured on 3.10.8; a quorum queue there and both types on
+	// 4.0.5 show it with its sign turned).
+	keepsDelay bool
 	// getSetsCount: basic.get on a quorum queue always tells x-delivery-count,
 	// 0 included (3.x, rabbit_fifo_client:dequeue).
 	getSetsCount bool
@@ -80,7 +89,10 @@ func rulesOf(version string) (rules, error) {
 		defaultLimit:    v.atLeast(4, 0, 0),
 		requeuesBehind:  !v.atLeast(4, 3, 0),
 		expiresReturned: v.atLeast(4, 3, 0),
+		delaysReturned:  v.atLeast(4, 3, 0),
 		keepsOwn:        !v.atLeast(3, 11, 20) || v.atLeast(3, 12, 0) && !v.atLeast(3, 12, 2),
+		delayedExchange: !v.atLeast(4, 3, 0),
+		keepsDelay:      !v.atLeast(3, 13, 0),
 		getSetsCount:    !v.atLeast(4, 0, 0),
 	}
 	if !v.atLeast(3, 13, 0) {

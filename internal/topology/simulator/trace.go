@@ -21,6 +21,7 @@ const (
 	Acked        Kind = "acked"
 	DeadLettered Kind = "dead-lettered"
 	Held         Kind = "held"
+	HeldBack     Kind = "held back" // by a delayed retry
 	Lost         Kind = "lost"
 )
 

@@ -1,0 +1,58 @@
+package broker
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+)
+
+// DeprecatedFeatures returns the names of the deprecated features that the
+// broker says are in use, in any virtual host. There are none if it cannot say,
+// as before 3.13. It asks once per process.
+func (c *Client) DeprecatedFeatures(ctx context.Context) ([]string, error) {
+	info, err := c.Info(ctx)
+	if err != nil || !info.Version.AtLeast("3.13.0") {
+		return nil, err
+	}
+	names, err := c.deprecated.get(ctx, "", c.loadDeprecated)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(*names), nil
+}
+
+func (c *Client) loadDeprecated(ctx context.Context, names *[]string) error {
+	k := c.newCall(ctx, operation{text: "list the deprecated features in use"})
+	// rabbit-hole does not know this request.
+	err := k.run(func(*rabbithole.Client) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint.JoinPath("api", "deprecated-features", "used").String(), http.NoBody)
+		if err != nil {
+			return err
+		}
+		request.SetBasicAuth(c.username, c.password)
+		response, err := k.RoundTrip(request)
+		return closed(response, err)
+	})
+	if err != nil {
+		err = c.explain(ctx, k.op, err)
+	}
+	if isNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var found []struct {
+		Name string `json:"name"`
+	}
+	if err := k.decode(&found); err != nil {
+		return err
+	}
+	for _, feature := range found {
+		*names = append(*names, feature.Name)
+	}
+	slices.Sort(*names)
+	return nil
+}

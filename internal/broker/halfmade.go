@@ -1,0 +1,247 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// probeTime is how long a queue may take to answer. One that is half made
+// refuses at once or never answers.
+const probeTime = 5 * time.Second
+
+// RemoveHalfMade deletes those of the queues whose declaration or deletion
+// RabbitMQ broke off, and returns their names. They hold nothing.
+//
+// When the connection of a request ends early, because the client was killed or a
+// proxy gave up, RabbitMQ ends the request wherever it is (3.10.8, 4.0.5 and
+// 4.3.6). A quorum queue can then be in the metadata without a Raft server. It is
+// listed as running, and a second declaration succeeds. But whatever is published
+// to it is refused or never confirmed, and dead letters that are routed to it
+// vanish. What gives it away: basic.get fails or has no answer, and its counts
+// never came or are the zeros of before.
+//
+// A queue of a node that has just started may still be recovering, and so 20 s
+// have to pass without an answer, and 2 minutes since the start of every node.
+// It costs one request, and for each queue one more and a look over AMQP, which a
+// queue with messages or consumers does not notice.
+func (c *Client) RemoveHalfMade(ctx context.Context, vhost string, queues []topology.Queue) ([]string, error) {
+	patience := sync.OnceValue(func() time.Duration { return c.proof.patience + c.unsettled(ctx) })
+	return removeSome(queues, func(q topology.Queue) (bool, error) {
+		half, err := c.halfMade(ctx, vhost, q.Name, patience())
+		if half {
+			_, err = c.deleteQueue(ctx, vhost, q.Name)
+		}
+		return half, err
+	})
+}
+
+// RemoveUnfinished deletes those of the quorum queues that are empty, unused and
+// not bound, and returns their names: their declaration may have been broken off
+// when RabbitMQ had given them a Raft server but not yet their whole
+// configuration (rabbit_quorum_queue:start_cluster/1). Such a queue of 3.10.8
+// takes messages and never expires them, and nothing tells it from a whole one.
+// Declare them again, so that they are whole for certain. From 4.1.0 on a queue
+// starts with its configuration, and only those that are half made are deleted.
+//
+// Call it only for queues that nothing leads to yet. Queues that are half made go
+// as well, see [Client.RemoveHalfMade]. The user needs the permissions of
+// [Client.DeleteQueue].
+func (c *Client) RemoveUnfinished(ctx context.Context, vhost string, queues []topology.Queue) ([]string, error) {
+	if len(queues) == 0 {
+		return nil, nil
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if info.Version.AtLeast("4.1.0") {
+		return c.RemoveHalfMade(ctx, vhost, queues)
+	}
+	return removeSome(queues, func(q topology.Queue) (bool, error) {
+		return c.removeUnfinished(ctx, vhost, q)
+	})
+}
+
+func (c *Client) removeUnfinished(ctx context.Context, vhost string, q topology.Queue) (removed bool, err error) {
+	was, exists, err := c.remember(ctx, vhost, q.Name)
+	if !exists || len(was.bindings) > 0 || err != nil {
+		return false, err
+	}
+	err = c.DeleteQueue(ctx, vhost, q, OnlyIfEmpty)
+	var used *InUseError
+	if errors.As(err, &used) {
+		return false, nil // it works
+	}
+	return err == nil, err
+}
+
+// removeSome calls remove for every quorum queue, for all at once, and returns the
+// names of those that were removed.
+func removeSome(queues []topology.Queue, remove func(topology.Queue) (bool, error)) ([]string, error) {
+	removed := make([]bool, len(queues))
+	errs := make([]error, len(queues))
+	var group sync.WaitGroup
+	for i, q := range queues {
+		if q.Type == topology.Quorum {
+			group.Go(func() { removed[i], errs[i] = remove(q) })
+		}
+	}
+	group.Wait()
+	var names []string
+	for i, q := range queues {
+		if removed[i] && errs[i] == nil {
+			names = append(names, q.Name)
+		}
+	}
+	return names, errors.Join(errs...)
+}
+
+// LooksHalfMade says whether a queue has no messages and does not answer, see
+// [Client.RemoveHalfMade]. It asks once: a queue that is just starting looks the
+// same.
+func (c *Client) LooksHalfMade(ctx context.Context, vhost, queue string) (bool, error) {
+	return c.halfMade(ctx, vhost, queue, 0)
+}
+
+// halfMade says whether a quorum queue has no Raft server and no messages. It says
+// so only after the given time without an answer.
+func (c *Client) halfMade(ctx context.Context, vhost, queue string, patience time.Duration) (bool, error) {
+	for began := time.Now(); ; {
+		found, err := c.suspect(ctx, vhost, queue)
+		if err != nil || found == nil {
+			return false, err
+		}
+		answers, err := c.answers(ctx, vhost, queue)
+		switch {
+		case err != nil && found.Messages != nil && ctx.Err() == nil:
+			return false, nil // it worked once, and nobody says that it does not now
+		case err != nil || answers:
+			return false, err
+		case time.Since(began) >= patience:
+			return true, nil
+		}
+		if err := c.sleep(ctx, c.proof.poll); err != nil {
+			return false, fmt.Errorf("stopped while waiting for queue %q to answer: %w", queue, err)
+		}
+	}
+}
+
+// shape is what the API says of a queue.
+type shape struct {
+	Type     string   `json:"type"`
+	Messages *int64   `json:"messages"`
+	State    string   `json:"state"`
+	Members  []string `json:"members"`
+	Online   []string `json:"online"`
+}
+
+// suspect returns the shape of a queue that can be half made, nil for any other:
+// one that holds messages, or is down or short of members.
+func (c *Client) suspect(ctx context.Context, vhost, queue string) (*shape, error) {
+	k := c.newCall(ctx, operation{
+		text:   fmt.Sprintf("look at queue %q in vhost %q", queue, vhost),
+		vhost:  vhost,
+		object: fmt.Sprintf("queue %q", queue),
+	})
+	k.query = url.Values{"columns": {"name,type,messages,state,members,online"}}
+	err := k.do(func(rh *rabbithole.Client) error {
+		_, err := rh.GetQueue(vhost, queue)
+		return err
+	})
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found shape
+	if err := k.decode(&found); err != nil {
+		return nil, err
+	}
+	// 3.10 lists no member of a half-made queue as online.
+	whole := len(found.Online) == len(found.Members) || len(found.Members) == 1
+	running := found.State == "" || found.State == "running"
+	empty := found.Messages == nil || *found.Messages == 0
+	if found.Type != string(topology.Quorum) || !whole || !running || !empty {
+		return nil, nil
+	}
+	return &found, nil
+}
+
+// unsettled is how much of the time remains that every node gets after its start
+// to recover its queues: all of it when the user may not see the nodes (tag
+// monitoring) or the broker does not say.
+func (c *Client) unsettled(ctx context.Context) time.Duration {
+	k := c.newCall(ctx, operation{text: "list the nodes"})
+	k.query = url.Values{"columns": {"name,running,uptime"}}
+	var nodes []struct {
+		Running bool   `json:"running"`
+		Uptime  *int64 `json:"uptime"` // milliseconds
+	}
+	err := k.do(func(rh *rabbithole.Client) error {
+		_, err := rh.ListNodes()
+		return err
+	})
+	if err == nil {
+		err = k.decode(&nodes)
+	}
+	if err != nil || len(nodes) == 0 {
+		return c.proof.settle
+	}
+	var left time.Duration
+	for _, n := range nodes {
+		switch {
+		case !n.Running:
+		case n.Uptime == nil:
+			return c.proof.settle
+		default:
+			left = max(left, c.proof.settle-time.Duration(*n.Uptime)*time.Millisecond)
+		}
+	}
+	return left
+}
+
+// answers says whether the queue answers: that it holds messages or has
+// consumers, or to a request for a message.
+func (c *Client) answers(ctx context.Context, vhost, queue string) (bool, error) {
+	s, err := c.openSession(ctx, vhost)
+	if err != nil {
+		return false, err
+	}
+	defer s.Close() //nolint:errcheck // what was not settled goes back to the queue
+	probing, stop := context.WithTimeout(ctx, probeTime)
+	defer stop()
+	depth, err := s.Glance(probing, queue)
+	if err == nil && depth == (messages.Depth{}) {
+		err = s.Probe(probing, queue)
+	}
+	var refused *messages.RefusedError
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case errors.As(err, &refused):
+		return false, c.cannotWatch(vhost, queue, fmt.Sprintf("read on %q", queue), err)
+	}
+	return !isMute(err), nil
+}
+
+// isMute says whether the error of a request to a queue can mean that it has no
+// Raft server: no answer came in time, or INTERNAL_ERROR (541). Any other answer,
+// such as that of a queue whose only consumer is another, is one of a queue that
+// lives.
+func isMute(err error) bool {
+	var told *messages.BrokerError
+	if errors.As(err, &told) {
+		return told.Internal()
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,76 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// Parked connects over AMQP to look at the messages of a queue. It refuses with
+// a [messages.UnsafeError] when that would change the queue, and with
+// [messages.ErrNotFound] when there is no such queue. The session has to be
+// closed.
+func (c *Client) Parked(ctx context.Context, vhost, queue string) (*messages.Session, error) {
+	if err := c.checkSafe(ctx, vhost, queue); err != nil {
+		return nil, err
+	}
+	opened, err := c.openAMQP(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := opened.(amqpSession)
+	if !ok {
+		return nil, fmt.Errorf("an AMQP session of type %T", opened)
+	}
+	return s.Session, nil
+}
+
+// checkSafe reads queue and policies anew: a policy of the same run may have
+// given the queue a limit.
+func (c *Client) checkSafe(ctx context.Context, vhost, queue string) error {
+	q, exists, err := c.Queue(ctx, vhost, queue)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return fmt.Errorf("queue %q in vhost %q: %w", queue, vhost, messages.ErrNotFound)
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	modern := info.Version.AtLeast("4.0.0")
+	c.Reload(vhost)
+	var effective topology.Arguments
+	if err := c.View(ctx, vhost, func(t *topology.Topology) { effective = t.Effective(q, modern) }); err != nil {
+		return err
+	}
+	return messages.Unsafe(q, effective, modern)
+}
+
+// PassError explains an error of reading the queue in a session that
+// [Client.Parked] opened.
+func (c *Client) PassError(ctx context.Context, vhost, queue string, err error) error {
+	var refused *messages.RefusedError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &refused) && !strings.Contains(refused.Reason, "exclusive"):
+		answer := &APIError{Reason: refused.Reason}
+		return c.permissionError(ctx, operation{
+			text:   fmt.Sprintf("read queue %q in vhost %q over AMQP", queue, vhost),
+			vhost:  vhost,
+			object: fmt.Sprintf("queue %q", queue),
+			needs:  fmt.Sprintf("read permission on queue %q", queue),
+		}, answer)
+	case errors.As(err, &refused):
+		return fmt.Errorf("queue %q in vhost %q: a consumer has it for its own: %w", queue, vhost, refused)
+	}
+	return err
+}

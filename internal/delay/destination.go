@@ -1,0 +1,69 @@
+package delay
+
+import (
+	"fmt"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// Destination attaches a queue to a network under a name. Several destinations
+// can have the same name: each gets a copy of a message.
+type Destination struct {
+	// Network is the name of the network, Levels its number of levels.
+	Network string
+	Levels  int
+	Name    string
+	Queue   string
+}
+
+// Binding returns the binding that attaches the queue.
+func (d Destination) Binding() topology.Binding {
+	n := Network{Name: d.Network, Levels: d.Levels}
+	return topology.Binding{Source: n.DeliveryExchange(), Destination: d.Queue, DestinationKind: topology.KindQueue, RoutingKey: n.DestinationKey(d.Name)}
+}
+
+// Problems returns what can be said about the destination without a broker.
+func (d Destination) Problems() []retry.Problem {
+	var p problems
+	if d.Levels < 1 || d.Levels > MaxLevels {
+		p.errorf("levels", "Number of Levels Out of Range", "levels is %d. A network has 1 to %d levels.", d.Levels, MaxLevels)
+		return p
+	}
+	if err := (Network{Levels: d.Levels}).CheckDestination(d.Name); err != nil {
+		p.errorf("name", "Invalid Name of a Destination", "Messages cannot be addressed to this destination: %s. Choose another name; the queue keeps its own.", err)
+	}
+	return p
+}
+
+// ExistingProblems compares the destination with the network and the queue of
+// the virtual host, as far as they exist.
+func (d Destination) ExistingProblems(in *topology.Topology) []retry.Problem {
+	var p problems
+	// A network without a way in is half made: it may get more levels.
+	whole := len(in.From(Network{Name: d.Network}.EntryExchange())) > 0
+	if levels := Levels(d.Network, in); whole && levels > 0 && levels != d.Levels {
+		p.errorf("levels", "Levels Differ From the Network",
+			"The delay network %q has %d levels, and a binding for %d would match none of its messages. Set levels = %d.", d.Network, levels, d.Levels, levels)
+	}
+	if q, exists := in.Queue(d.Queue); exists && refusesWhenFull(in.Effective(q, true)) {
+		p.errorf("queue", "Full Queue Holds Up the Network",
+			"The queue %q has a length limit and refuses messages when it is full. A network that dead-letters at least once keeps a refused message and offers it again after 180 seconds; "+
+				"32 of them hold up the messages for all destinations that come out of the same level. One that dead-letters at most once loses it. "+
+				"Use overflow drop-head, or no limit.", d.Queue)
+		p[len(p)-1].Warning = true
+	}
+	return p
+}
+
+func refusesWhenFull(arguments topology.Arguments) bool {
+	_, length := arguments[topology.MaxLength]
+	_, bytes := arguments[topology.MaxLengthBytes]
+	overflow := arguments.String(topology.Overflow)
+	return (length || bytes) && overflow != "" && overflow != retry.DropHead
+}
+
+// String names the destination for people.
+func (d Destination) String() string {
+	return fmt.Sprintf("destination %q of the delay network %q to the queue %q", d.Name, d.Network, d.Queue)
+}

@@ -1,0 +1,156 @@
+package messages
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Filter selects messages. Every condition that is given has to hold.
+type Filter struct {
+	// OriginQueue, Reason and Exchange are those of [Parked].
+	OriginQueue, Reason, Exchange string
+	// RoutingKey is a pattern as topic exchanges have it: * is one word, # any
+	// number of words.
+	RoutingKey string
+	// Headers are headers of the application with their exact values, as
+	// [Parked.Headers] gives them.
+	Headers map[string]any
+	// Before and After compare with the last death. A message without a known
+	// one is selected by neither.
+	Before, After time.Time
+	// MessageIDs are the ids to select.
+	MessageIDs []string
+	// MinAttempts is the least number of attempts.
+	MinAttempts int64
+}
+
+// FilterError says what is wrong with a filter.
+type FilterError struct {
+	// Attribute is the name of the condition in snake case.
+	Attribute string
+	Problem   string
+}
+
+func (e *FilterError) Error() string { return e.Attribute + ": " + e.Problem }
+
+// maxName is the longest name and routing key of AMQP 0-9-1, in bytes.
+const maxName = 255
+
+// Check returns what is wrong with the filter.
+func (f Filter) Check() []*FilterError {
+	var wrong []*FilterError
+	add := func(attribute, format string, args ...any) {
+		wrong = append(wrong, &FilterError{attribute, fmt.Sprintf(format, args...)})
+	}
+	names := []struct{ attribute, value string }{
+		{"origin_queue", f.OriginQueue}, {"exchange", f.Exchange}, {"routing_key", f.RoutingKey},
+	}
+	for _, n := range names {
+		if len(n.value) > maxName {
+			add(n.attribute, "it is %d bytes long, and AMQP allows %d", len(n.value), maxName)
+		}
+	}
+	if reasons := []string{Rejected, Expired, MaxLength, DeliveryLimit}; f.Reason != "" && !slices.Contains(reasons, f.Reason) {
+		add("reason", "RabbitMQ has no reason %q: it has %s", f.Reason, strings.Join(reasons, ", "))
+	}
+	for name := range f.Headers {
+		if brokerHeader(name) {
+			add("headers", "%s is written by the broker: filter by origin_queue, reason, exchange or min_attempts", name)
+		}
+	}
+	if f.MessageIDs != nil && (len(f.MessageIDs) == 0 || slices.Contains(f.MessageIDs, "")) {
+		add("message_ids", "it must list ids that are not empty")
+	}
+	if f.MinAttempts < 0 {
+		add("min_attempts", "it must not be negative")
+	}
+	if !f.Before.IsZero() && !f.After.IsZero() && !f.After.Before(f.Before) {
+		add("newer_than", "no message is both newer and older than that")
+	}
+	return wrong
+}
+
+// Empty says whether the filter selects every message.
+func (f Filter) Empty() bool { return reflect.ValueOf(f).IsZero() }
+
+// Match says whether the filter selects the message.
+func (f Filter) Match(p Parked) bool {
+	same := func(want, is string) bool { return want == "" || want == is }
+	return same(f.OriginQueue, p.OriginQueue) && same(f.Reason, p.Reason) && same(f.Exchange, p.Exchange) &&
+		(f.RoutingKey == "" || topicMatch(strings.Split(f.RoutingKey, "."), strings.Split(p.RoutingKey, "."))) &&
+		p.Attempts >= f.MinAttempts &&
+		(f.MessageIDs == nil || slices.Contains(f.MessageIDs, p.ID())) &&
+		f.matchTime(p.LastDeath) && f.matchHeaders(p)
+}
+
+func (f Filter) matchTime(at time.Time) bool {
+	if f.Before.IsZero() && f.After.IsZero() {
+		return true
+	}
+	return !at.IsZero() && (f.Before.IsZero() || at.Before(f.Before)) && (f.After.IsZero() || at.After(f.After))
+}
+
+func (f Filter) matchHeaders(p Parked) bool {
+	if len(f.Headers) == 0 {
+		return true
+	}
+	headers := p.Headers()
+	for name, want := range f.Headers {
+		is, exists := headers[name]
+		if !exists || !reflect.DeepEqual(whole(want), whole(is)) {
+			return false
+		}
+	}
+	return true
+}
+
+// whole makes integers of numbers without a fraction, so that JSON's 2 equals
+// AMQP's, whatever either was decoded to.
+func whole(value any) any {
+	switch v := value.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return int64(v)
+		}
+	case map[string]any:
+		table := make(map[string]any, len(v))
+		for name := range v {
+			table[name] = whole(v[name])
+		}
+		return table
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = whole(v[i])
+		}
+		return list
+	}
+	if n, is := integer(value); is {
+		return n
+	}
+	return value
+}
+
+// topicMatch is the rule of topic exchanges, word by word. Its table has a row
+// for every word of the pattern, so that many # cost no more.
+func topicMatch(pattern, key []string) bool {
+	fits := make([]bool, len(key)+1)
+	fits[0] = true
+	for _, word := range pattern {
+		next := make([]bool, len(key)+1)
+		for i := range next {
+			switch {
+			case word == "#":
+				next[i] = fits[i] || i > 0 && next[i-1]
+			case i > 0:
+				next[i] = fits[i-1] && (word == "*" || word == key[i-1])
+			}
+		}
+		fits = next
+	}
+	return fits[len(key)]
+}

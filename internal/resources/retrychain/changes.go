@@ -1,0 +1,199 @@
+package retrychain
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// checkUpdate refuses changes that RabbitMQ cannot make in place and that no
+// order of steps makes without a gap for messages.
+func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
+	old, c, before := prior.chain(), planned.chain(), prior.lines()
+	changed := immutableChanges(old, c)
+	// With a strategy of another family the exchanges are others, too.
+	if !planned.Topology.IsUnknown() && !prior.Topology.IsNull() && family(old) == family(c) {
+		checkDrift(c, before, planned.lines(), changed == nil, diags)
+	}
+	if _, exists := before.Queues[old.Work.Name]; !exists && !old.Work.Existing {
+		return // no message can be under way: a create that was killed
+	}
+	what, queue := "A queue", "its work queue"
+	if old.Work.Existing {
+		what, queue = "An exchange or a queue", "the queue that it is for, which has to be another one"
+	}
+	for _, change := range changed {
+		diags.AddAttributeError(tfkit.Path(change.attribute), "Change Not Possible in Place",
+			fmt.Sprintf("%s of the living chain %q cannot change in place: %s. %s would have to be deleted and declared again, and messages that arrive in between would be lost. "+
+				"Undo the change, or make it by hand without a gap: add a chain of another name with the new value, move publishers and then consumers to %s, "+
+				"and remove this chain when its queues are empty.\n\nAttribute: %s", change.attribute, c.Name, change.reason, what, queue, change.attribute))
+	}
+}
+
+// immutable is an attribute that changed and that the chain's queues were
+// declared with.
+type immutable struct {
+	attribute string
+	reason    string
+	before    any
+	after     any
+}
+
+const (
+	everyQueue   = "RabbitMQ fixes it when a queue is declared, and every queue of the chain has it"
+	workArgument = "it is an argument of the work queue, which RabbitMQ fixes when the queue is declared"
+)
+
+// immutableChanges returns the attributes that differ and are fixed in the
+// arguments of queues.
+func immutableChanges(a, b retry.Chain) []immutable {
+	candidates := []immutable{
+		{"strategy", strategyReason(a, b), family(a), family(b)},
+		{"queue_type", everyQueue, a.QueueType, b.QueueType},
+		{"dead_letter_strategy", everyQueue, a.DeadLetterStrategy, b.DeadLetterStrategy},
+		{"work_queue.name", "messages that wait in a tier come back to the queue of the old name", a.Work.Name, b.Work.Name},
+		{"parking_queue.name", "parked messages stay in the queue of the old name", a.Parking.Name, b.Parking.Name},
+	}
+	if a.Strategy == b.Strategy && a.FailedToProcess() {
+		candidates = append(candidates, immutable{"count_header", "messages that are under way count in the header of before", a.CountHeader, b.CountHeader})
+	}
+	if byDelays(a) && byDelays(b) {
+		candidates = append(candidates, immutable{"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which RabbitMQ fixes when the queue is declared", a.Delays, b.Delays})
+	}
+	if !a.Work.Existing && !b.Work.Existing {
+		if family(a) == family(b) && (!byDelays(a) || slices.Equal(a.Delays, b.Delays)) { // else it follows from these
+			candidates = append(candidates, immutable{"work_queue.delivery_limit", workArgument, a.Work.DeliveryLimit, b.Work.DeliveryLimit})
+		}
+		candidates = append(candidates,
+			immutable{"work_queue.message_ttl", workArgument, a.Work.MessageTTL, b.Work.MessageTTL},
+			immutable{"work_queue.max_length", workArgument, a.Work.MaxLength, b.Work.MaxLength},
+			immutable{"work_queue.max_length_bytes", workArgument, a.Work.MaxLengthBytes, b.Work.MaxLengthBytes},
+			immutable{"work_queue.overflow", workArgument, a.Work.Overflow, b.Work.Overflow},
+			immutable{"work_queue.single_active_consumer", workArgument, a.Work.SingleActiveConsumer, b.Work.SingleActiveConsumer},
+			immutable{"work_queue.arguments", workArgument, a.Work.Arguments, b.Work.Arguments},
+		)
+	}
+	if !a.Parking.Existing && !b.Parking.Existing {
+		candidates = append(candidates,
+			immutable{"parking_queue.message_ttl", "it is an argument of the parking queue, which RabbitMQ fixes when the queue is declared", a.Parking.MessageTTL, b.Parking.MessageTTL})
+	}
+	var changed []immutable
+	for _, c := range candidates {
+		if !reflect.DeepEqual(c.before, c.after) {
+			changed = append(changed, c)
+		}
+	}
+	return changed
+}
+
+// byDelays says whether the delays are arguments of the work queue.
+func byDelays(c retry.Chain) bool { return c.Strategy == retry.DelayedRetry && !c.Work.Existing }
+
+// strategyReason says why a chain cannot change to a strategy of another family.
+func strategyReason(a, b retry.Chain) string {
+	if a.FailedToProcess() && b.FailedToProcess() {
+		return "messages that are under way are counted and moved by the processes of before"
+	}
+	if a.Work.Existing {
+		return "the exchanges that its messages go through have other arguments with the other strategy, which RabbitMQ fixes when they are declared, and messages that wait in a tier still need those of before"
+	}
+	return "the work queue dead-letters to another exchange, or by other arguments, which RabbitMQ fixes when it is declared"
+}
+
+// family is the same for strategies between which a living chain can change.
+func family(c retry.Chain) retry.Strategy {
+	if c.Strategy == retry.RoutingKey {
+		return retry.Headers
+	}
+	return c.Strategy
+}
+
+// checkDrift refuses repairs that would open a gap: an exchange, the work queue
+// or the parking queue that exists in another form can only be deleted and
+// declared again. Queues that differ because an attribute changed are left to
+// the error that names the attribute.
+func checkDrift(c retry.Chain, have, want topology.Lines, queues bool, diags *diag.Diagnostics) {
+	for name, line := range want.Exchanges {
+		if actual, exists := have.Exchanges[name]; exists && actual != line {
+			addDrift(diags, "Exchange", name, actual, line)
+		}
+	}
+	if !queues {
+		return
+	}
+	for _, name := range []string{c.Work.Name, c.Parking.Name} {
+		wanted, owned := want.Queues[name]
+		if actual, exists := have.Queues[name]; exists && owned && actual != wanted {
+			addDrift(diags, "Queue", name, actual, wanted)
+		}
+	}
+}
+
+func addDrift(diags *diag.Diagnostics, kind, name, actual, wanted string) {
+	diags.AddAttributeError(path.Root("topology"), kind+" Exists in Another Form",
+		fmt.Sprintf("%s %q is on the broker as\n\n  %s\n\nand the chain needs\n\n  %s\n\nRabbitMQ cannot change it in place, and to delete and declare it again would lose "+
+			"messages that arrive in between. Stop publishers and consumers of the chain, make sure that no message is under way, delete the object "+
+			"by hand and apply again.", kind, name, actual, wanted))
+}
+
+// reportDrift says what is missing of a chain that was there, what stops it
+// first.
+func reportDrift(prior model, f facts, diags *diag.Diagnostics) {
+	if prior.Topology.IsNull() {
+		return
+	}
+	c := f.within(prior.chain())
+	have, wanted := prior.lines(), c.Topology(f.Features)
+	if stopped := stopping(c, have, wanted); len(stopped) > 0 {
+		diags.AddAttributeWarning(path.Root("topology"), "Chain Does Not Work",
+			fmt.Sprintf("Somebody removed objects without which the chain %q does not work:\n\n  %s\n\nUntil this plan is applied, messages that fail are lost or wait where they are.",
+				c.Name, strings.Join(stopped, "\n  ")))
+	}
+	var gone []string
+	for _, q := range wanted.Queues() {
+		if _, exists := have.Queues[q.Name]; !exists {
+			gone = append(gone, q.Name)
+		}
+	}
+	if len(gone) > 0 {
+		diags.AddAttributeWarning(path.Root("topology"), "Queue Is Gone",
+			fmt.Sprintf("Queues of the chain %q are not on the broker, or were never made:\n\n  %s\n\nThis plan declares them again. What was in them when they were deleted is lost: "+
+				"RabbitMQ dead-letters nothing when a queue is deleted.", c.Name, strings.Join(gone, "\n  ")))
+	}
+}
+
+// stopping lists the missing objects without which no message is retried or
+// parked: the exchanges behind the work queue, the ways back to it, the way into
+// the parking queue, and the policy that attaches an existing work queue.
+func stopping(c retry.Chain, have topology.Lines, wanted *topology.Topology) []string {
+	var missing []string
+	for _, name := range []string{c.RetryExchange(), c.FirstExchange(), c.FailedExchange(), c.WaitExchange(), c.ParkingExchange()} {
+		if _, exists := have.Exchanges[name]; !exists && ownExchange(wanted, name) {
+			missing = append(missing, fmt.Sprintf("exchange %q", name))
+		}
+	}
+	if _, exists := have.Policies[c.AttachPolicy()]; c.Work.Existing && !exists {
+		missing = append(missing, fmt.Sprintf("policy %q", c.AttachPolicy()))
+	}
+	for _, b := range wanted.Bindings() {
+		_, exists := have.Bindings[b.Label()]
+		back := b.Destination == c.Work.Name && b.Source != c.RedriveExchange() && ownExchange(wanted, b.Source)
+		if !exists && (back || b.Source == c.ParkingExchange()) {
+			missing = append(missing, fmt.Sprintf("binding %q", b.Label()))
+		}
+	}
+	return missing
+}
+
+func ownExchange(wanted *topology.Topology, name string) bool {
+	_, own := wanted.Exchange(name)
+	return own
+}

@@ -1,0 +1,99 @@
+package tfkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+)
+
+// Look shows every message of the queue to see, from the head to the tail as it
+// is at the start, until see returns false. The queue stays as it is. It returns
+// the number of messages at the start.
+func Look(ctx context.Context, data *ProviderData, vhost, queue string, diags *diag.Diagnostics, see func(messages.Parked) (more bool)) int {
+	// Two looks at a time would hide messages from each other.
+	defer data.Names.Lock(ParkedName(vhost, queue))()
+	session, err := data.Client.Parked(ctx, vhost, queue)
+	if err != nil {
+		AddParkedError(diags, err)
+		return 0
+	}
+	defer session.Close() //nolint:errcheck // the pass is closed
+	total, shared, err := pass(ctx, session, queue, see)
+	if err != nil {
+		AddParkedError(diags, data.Client.PassError(ctx, vhost, queue, err))
+	} else if shared {
+		diags.AddAttributeWarning(path.Root("queue"), "Queue Has Consumers",
+			fmt.Sprintf("Something consumes queue %q. Messages that it gets at the same time are not shown.", queue))
+	}
+	return total
+}
+
+// ParkedName is the name under which whoever reads the messages of a queue locks
+// it, see [Names.Lock].
+func ParkedName(vhost, queue string) string {
+	return fmt.Sprintf("messages of queue %q in vhost %q", queue, vhost)
+}
+
+func pass(ctx context.Context, session *messages.Session, queue string, see func(messages.Parked) bool) (total int, shared bool, err error) {
+	p, err := session.Pass(ctx, queue, messages.PassOptions{})
+	if err != nil {
+		return 0, false, err
+	}
+	for {
+		m, more, err := p.Next(ctx)
+		if err != nil {
+			return p.Total(), p.Shared(), errors.Join(err, p.Close(ctx))
+		}
+		if !more || !see(m) {
+			return p.Total(), p.Shared(), p.Close(ctx)
+		}
+	}
+}
+
+// AddParkedError adds an error of reading the messages of the queue that the
+// attribute queue names.
+func AddParkedError(diags *diag.Diagnostics, err error) {
+	at := path.Root("queue")
+	detail := Sentence(err.Error())
+	switch {
+	case is[*broker.VhostError](err):
+		AddVHostError(diags, err)
+	case is[*messages.UnsafeError](err):
+		diags.AddAttributeError(at, "Looking Would Change the Queue", detail)
+	case errors.Is(err, messages.ErrNotFound):
+		diags.AddAttributeError(at, "Queue Not Found", detail+"\n\nIf the same run makes the queue, add its resource to depends_on.")
+	case errors.Is(err, messages.ErrCut):
+		diags.AddError("Connection Cut", detail+"\n\nNo message is lost: what was not acknowledged is in the queue again.")
+	case errors.Is(err, messages.ErrNotDelivered):
+		diags.AddAttributeError(at, "Queue Not Read", detail)
+	case is[*broker.AMQPError](err):
+		diags.AddError("Broker Not Reached Over AMQP", detail+"\n\nMessages are read over AMQP 0-9-1. Set amqp_endpoint in the provider block, or RABBITMQ_AMQP_ENDPOINT, "+
+			"where the address cannot be derived from the broker's listeners.")
+	default:
+		AddError(diags, "Queue Not Read", err)
+	}
+}
+
+// TextOrNull is null for an empty text.
+func TextOrNull(text string) types.String {
+	if text == "" {
+		return types.StringNull()
+	}
+	return types.StringValue(text)
+}
+
+// TimeOrNull writes a time in RFC 3339 and UTC, null for the zero time.
+func TimeOrNull(t time.Time) types.String {
+	if t.IsZero() {
+		return types.StringNull()
+	}
+	return types.StringValue(t.UTC().Format(time.RFC3339))
+}
