@@ -10,7 +10,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retryattachment"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrychain"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrytiers"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 )
 
@@ -63,7 +65,7 @@ func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.Configure
 
 func (p *rabbitmqProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
-		retrychain.NewResource,
+		retrychain.NewResource, retrytiers.NewResource, retryattachment.NewResource,
 	}
 }
 

@@ -1,0 +1,4 @@
+import {
+  to = rabbitmq_retry_attachment.orders
+  id = "standard/orders@/"
+}

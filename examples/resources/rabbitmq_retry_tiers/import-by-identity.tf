@@ -1,0 +1,7 @@
+import {
+  to = rabbitmq_retry_tiers.standard
+  identity = {
+    vhost = "/"
+    name  = "standard"
+  }
+}

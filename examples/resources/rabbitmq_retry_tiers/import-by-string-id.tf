@@ -1,0 +1,4 @@
+import {
+  to = rabbitmq_retry_tiers.standard
+  id = "standard@/"
+}

@@ -1,0 +1,251 @@
+package retryattachment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// undoTimeout limits the removal of what a failed create has made.
+const undoTimeout = 2 * time.Minute
+
+// readTopology sets the attributes that say what is on the broker. It returns
+// false when nothing of the attachment is there, or after an error.
+func (r *attachmentResource) readTopology(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) bool {
+	a := f.within(m.attachment())
+	actual, err := r.actual(ctx, m.VHost.ValueString(), a)
+	if err != nil {
+		tfkit.AddVHostError(diags, err)
+		return false
+	}
+	m.setID()
+	m.Topology = tfkit.LinesValue(actual.Lines(a.Topology(f.Features)))
+	return !actual.Empty()
+}
+
+// actual returns what is on the broker of the attachment: nothing, when the
+// virtual host is certain not to exist.
+func (r *attachmentResource) actual(ctx context.Context, vhost string, a retry.Attachment) (*topology.Topology, error) {
+	return tfkit.Actual(ctx, r.data.Client, vhost, a.Actual)
+}
+
+// othersExist asks for the tiers and the existing queue by themselves: others may
+// have made them in this run.
+func (r *attachmentResource) othersExist(ctx context.Context, m model, diags *diag.Diagnostics) bool {
+	a, vhost := m.attachment(), m.VHost.ValueString()
+	_, hasTiers, err := r.data.Client.Exchange(ctx, vhost, a.ReturnExchange())
+	if err != nil {
+		tfkit.AddError(diags, "Retry Tiers Not Read", err)
+		return false
+	}
+	if !hasTiers {
+		diags.AddAttributeError(path.Root("tiers"), "Retry Tiers Not Found",
+			fmt.Sprintf("Exchange %q does not exist in virtual host %q, and so there are no retry tiers %q. Create them first; if the same run creates them, refer to their resource here, "+
+				"so that Terraform knows the order.", a.ReturnExchange(), vhost, a.Tiers))
+	}
+	if !a.Work.Existing {
+		return hasTiers
+	}
+	_, hasQueue, err := r.data.Client.Queue(ctx, vhost, a.Work.Name)
+	if err != nil {
+		tfkit.AddError(diags, "Existing Queue Not Read", err)
+		return false
+	}
+	if !hasQueue {
+		diags.AddAttributeError(path.Root("queue"), "Existing Queue Not Found",
+			fmt.Sprintf("Queue %q does not exist in virtual host %q. Create it first; if the same run creates it, refer to its resource here, so that Terraform knows the order. "+
+				"Or leave \"existing\" out, and the attachment declares a queue of this name itself.", a.Work.Name, vhost))
+	}
+	return hasTiers && hasQueue
+}
+
+// create makes the attachment. It never takes over an object: it looks at all of
+// them before its first write, and one that appears meanwhile ends it.
+func (r *attachmentResource) create(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
+	vhost, a := plan.VHost.ValueString(), f.within(plan.attachment())
+	wanted := a.Topology(f.Features)
+	claim := fmt.Sprintf("queue %q in virtual host %q", a.Work.Name, vhost)
+	if taken, by, ok := r.data.Names.Claim(lockName(plan), []string{claim}); !ok {
+		diags.AddAttributeError(path.Root("queue"), "Object Claimed Twice",
+			fmt.Sprintf("The attachment %q needs %s, which %q of this run has. A queue can be attached once.", plan.ID.ValueString(), taken, by))
+		return false
+	}
+	if !r.canCreate(ctx, plan, a, wanted, diags) {
+		r.data.Names.Release(lockName(plan))
+		return false
+	}
+	made := tfkit.NewRecorder("this attachment")
+	err := r.data.Client.Apply(ctx, vhost, a.Steps(topology.New(), wanted), broker.OnlyIfEmpty, made.Record)
+	if err == nil {
+		err = r.waitForPolicy(ctx, vhost, a, a.InEffect)
+	}
+	if err == nil {
+		return true
+	}
+	tfkit.AddError(diags, "Queue Not Attached", err)
+	r.undo(ctx, plan, a, made.Topology(), diags)
+	r.data.Names.Release(lockName(plan))
+	return false
+}
+
+func (r *attachmentResource) canCreate(ctx context.Context, plan model, a retry.Attachment, wanted *topology.Topology, diags *diag.Diagnostics) bool {
+	vhost := plan.VHost.ValueString()
+	conflicts, err := r.conflicts(ctx, vhost, a)
+	switch {
+	case err != nil:
+		tfkit.AddVHostError(diags, err)
+		return false
+	case len(conflicts) > 0:
+		diags.AddAttributeError(path.Root("queue"), "Object Already Exists", conflictText(plan, conflicts))
+		return false
+	}
+	if err := r.noPendingDeadLetters(ctx, vhost, a, wanted); err != nil {
+		tfkit.AddError(diags, "Queue Not Attached", err)
+		return false
+	}
+	return true
+}
+
+// undo removes what a failed create has made, the binding in any case. When that
+// fails too, the error says how to import what is left.
+func (r *attachmentResource) undo(ctx context.Context, plan model, a retry.Attachment, made *topology.Topology, diags *diag.Diagnostics) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	vhost := plan.VHost.ValueString()
+	if _, declared := made.Queue(a.Work.Name); !a.Work.Existing && !declared {
+		return // nothing was bound either
+	}
+	made.Bind(a.Return())
+	full, err := r.data.Client.ProveEmpty(ctx, vhost, made.Queues())
+	if err == nil && len(full) > 0 {
+		err = fmt.Errorf("the queue holds messages: %s", tfkit.CountsText(full))
+	}
+	if err == nil {
+		err = r.data.Client.Apply(ctx, vhost, a.Removal(made), broker.OnlyIfEmpty, nil)
+	}
+	if err != nil {
+		tfkit.AddHalfMade(diags, "Attachment Left Half Made", plan.ID.ValueString(), err)
+	}
+}
+
+// update makes what is missing, and changes the policy.
+func (r *attachmentResource) update(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
+	vhost, a := plan.VHost.ValueString(), f.within(plan.attachment())
+	if !r.othersExist(ctx, plan, diags) {
+		return false
+	}
+	actual, err := r.actual(ctx, vhost, a)
+	if err != nil {
+		tfkit.AddVHostError(diags, err)
+		return false
+	}
+	wanted := a.Topology(f.Features)
+	begun := func(string) bool { return f.Imported && !actual.Has(a.Return()) }
+	err = tfkit.Unfinished{Actual: actual, Wanted: wanted, Before: wanted, Internal: begun}.Remove(ctx, r.data.Client, vhost)
+	if err == nil {
+		err = r.noPendingDeadLetters(ctx, vhost, a, wanted)
+	}
+	if err != nil {
+		tfkit.AddError(diags, "Attachment Not Updated", err)
+		return false
+	}
+	if q, exists := actual.Queue(a.Work.Name); exists {
+		if want, _ := wanted.Queue(a.Work.Name); !checkForm(q.Name, q.Line(), want.Line(), diags) {
+			return false
+		}
+	}
+	err = r.data.Client.Apply(ctx, vhost, a.Steps(actual, wanted), broker.OnlyIfEmpty, nil)
+	if err == nil {
+		err = r.waitForPolicy(ctx, vhost, a, a.InEffect)
+	}
+	if err != nil {
+		tfkit.AddError(diags, "Attachment Not Updated", err)
+		return false
+	}
+	return true
+}
+
+// waitForPolicy waits until the existing queue obeys the attachment's policy,
+// which the broker applies a moment after it was set.
+func (r *attachmentResource) waitForPolicy(ctx context.Context, vhost string, a retry.Attachment, inEffect func(topology.Arguments) bool) error {
+	if !a.Work.Existing {
+		return nil
+	}
+	const patience, poll = 30 * time.Second, 200 * time.Millisecond
+	var definition topology.Arguments
+	for began := time.Now(); time.Since(began) < patience; {
+		effective, exists, err := r.data.Client.EffectivePolicy(ctx, vhost, a.Work.Name)
+		switch {
+		case err != nil:
+			return err
+		case !exists:
+			return fmt.Errorf("queue %q was deleted meanwhile", a.Work.Name)
+		case inEffect(effective):
+			return nil
+		}
+		definition = effective
+		if err := tfkit.Sleep(ctx, poll); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the policy %q does not take effect on the queue %q: after %s RabbitMQ says that the policies in effect are {%s}. "+
+		"Look for a policy of higher priority, or for a key that the queue's type does not support", a.PolicyName(), a.Work.Name, patience, definition.Text())
+}
+
+// noPendingDeadLetters waits until no dead letter is on its way out of an
+// existing quorum queue, if a change of the policies, to the one in wanted or to
+// none, would make RabbitMQ delete it.
+func (r *attachmentResource) noPendingDeadLetters(ctx context.Context, vhost string, a retry.Attachment, wanted *topology.Topology) error {
+	weakens := false
+	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { weakens = a.WeakensDeadLettering(in, wanted) })
+	if err != nil || !weakens {
+		return err
+	}
+	pending, counts, err := r.data.Client.PendingDeadLetters(ctx, vhost, a.Work.Name)
+	if err != nil {
+		return err
+	}
+	if pending > 0 {
+		return fmt.Errorf("queue %q has %s, and RabbitMQ deletes dead letters on their way when the queue does not dead-letter at least once any more. "+
+			"Wait until they have arrived, which they do at once if their route is complete and after 180 seconds if it was mended just now, and try again", a.Work.Name, counts)
+	}
+	return nil
+}
+
+// conflicts lists the objects of the attachment that exist already.
+func (r *attachmentResource) conflicts(ctx context.Context, vhost string, a retry.Attachment) ([]string, error) {
+	actual, err := r.actual(ctx, vhost, a)
+	if err != nil {
+		return nil, err
+	}
+	var conflicts []string
+	for _, q := range actual.Queues() {
+		conflicts = append(conflicts, fmt.Sprintf("queue %q", q.Name))
+	}
+	for _, b := range actual.Bindings() {
+		conflicts = append(conflicts, fmt.Sprintf("binding %q", b.Label()))
+	}
+	for _, p := range actual.Policies() {
+		conflicts = append(conflicts, fmt.Sprintf("policy %q", p.Name))
+	}
+	return conflicts, nil
+}
+
+// conflictText says which objects exist and what to do about it.
+func conflictText(m model, conflicts []string) string {
+	return fmt.Sprintf("The attachment of the queue %q in virtual host %q needs objects that exist already and are not in this state:\n\n  %s\n\n"+
+		"The provider never takes over what it did not make. If they are this attachment, import it:\n\n"+
+		"  terraform import <address of this resource> '%s'\n\n"+
+		"If the queue belongs to an application, set existing = true. If another address of this configuration has the attachment (after a rename), tell Terraform with a moved block. "+
+		"Otherwise choose another name, or remove the objects.",
+		m.Queue.ValueString(), m.VHost.ValueString(), strings.Join(conflicts, "\n  "), m.ID.ValueString())
+}
