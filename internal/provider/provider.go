@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/delaydestination"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/delaynetwork"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retryattachment"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrychain"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrytiers"
@@ -65,7 +67,7 @@ func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.Configure
 
 func (p *rabbitmqProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
-		retrychain.NewResource, retrytiers.NewResource, retryattachment.NewResource,
+		retrychain.NewResource, retrytiers.NewResource, retryattachment.NewResource, delaynetwork.NewResource, delaydestination.NewResource,
 	}
 }
 

@@ -1,0 +1,7 @@
+import {
+  to = rabbitmq_delay_network.delays
+  identity = {
+    vhost = "/"
+    name  = "delays"
+  }
+}

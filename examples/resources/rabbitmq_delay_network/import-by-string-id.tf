@@ -1,0 +1,4 @@
+import {
+  to = rabbitmq_delay_network.delays
+  id = "delays@/"
+}

@@ -1,0 +1,262 @@
+package delaydestination
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+var (
+	_ resource.ResourceWithConfigure      = (*destinationResource)(nil)
+	_ resource.ResourceWithIdentity       = (*destinationResource)(nil)
+	_ resource.ResourceWithImportState    = (*destinationResource)(nil)
+	_ resource.ResourceWithModifyPlan     = (*destinationResource)(nil)
+	_ resource.ResourceWithValidateConfig = (*destinationResource)(nil)
+)
+
+// timeout limits every operation, which is a few requests.
+const timeout = 2 * time.Minute
+
+type destinationResource struct {
+	data *tfkit.ProviderData
+}
+
+// NewResource returns the resource rabbitmq_delay_destination.
+func NewResource() resource.Resource { return &destinationResource{} }
+
+func (r *destinationResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_delay_destination"
+}
+
+func (r *destinationResource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
+	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+}
+
+// ValidateConfig reports what is wrong whatever the broker.
+func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	var config model
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	if config.Levels.IsNull() {
+		config.Levels = types.Int64Value(delay.DefaultLevels)
+	}
+	config.complete()
+	if !resp.Diagnostics.HasError() && config.isKnown() {
+		tfkit.AddProblems(&resp.Diagnostics, config.destination().Problems(), false)
+	}
+}
+
+// ModifyPlan completes the plan. Every change makes a new binding.
+func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() {
+		return // a destroy
+	}
+	var config, plan model
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	plan.Name = config.Name // and not the prior value
+	plan.complete()
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
+	if !req.State.Raw.IsNull() {
+		var state model
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+		resp.RequiresReplace = append(resp.RequiresReplace, changes(state, plan)...)
+	}
+	if resp.Diagnostics.HasError() || !plan.isKnown() {
+		return
+	}
+	tfkit.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
+	if !resp.Diagnostics.HasError() && r.data != nil && r.data.Client != nil {
+		r.checkExisting(ctx, plan, !resp.Plan.Raw.Equal(req.State.Raw), &resp.Diagnostics)
+	}
+}
+
+// changes lists the inputs that differ.
+func changes(state, plan model) path.Paths {
+	var changed path.Paths
+	for _, input := range []struct {
+		name          string
+		before, after attr.Value
+	}{
+		{"network", state.Network, plan.Network},
+		{"vhost", state.VHost, plan.VHost},
+		{"levels", state.Levels, plan.Levels},
+		{"name", state.Name, plan.Name},
+		{"queue", state.Queue, plan.Queue},
+	} {
+		if !input.before.Equal(input.after) {
+			changed = append(changed, path.Root(input.name))
+		}
+	}
+	return changed
+}
+
+func (r *destinationResource) checkExisting(ctx context.Context, m model, warnings bool, diags *diag.Diagnostics) {
+	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
+		tfkit.AddProblems(diags, m.destination().ExistingProblems(in), warnings)
+	})
+	if err != nil {
+		tfkit.AddVHostError(diags, err)
+	}
+}
+
+func (r *destinationResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	plan.complete()
+	defer r.data.Names.Lock("delay destination " + plan.ID.ValueString())()
+
+	tfkit.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
+	if resp.Diagnostics.HasError() || !r.canAttach(ctx, plan, &resp.Diagnostics) {
+		return
+	}
+	if err := r.data.Client.Bind(ctx, plan.VHost.ValueString(), plan.destination().Binding()); err != nil {
+		tfkit.AddError(&resp.Diagnostics, "Destination Not Attached", err)
+		return
+	}
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+}
+
+// canAttach looks for the network and the queue, and for a binding that is
+// there already. It reads anew, because others may have made them in this run.
+func (r *destinationResource) canAttach(ctx context.Context, m model, diags *diag.Diagnostics) bool {
+	d, vhost := m.destination(), m.VHost.ValueString()
+	binding := d.Binding()
+	_, hasNetwork, err := r.data.Client.Exchange(ctx, vhost, binding.Source)
+	if err != nil {
+		tfkit.AddError(diags, "Delay Network Not Read", err)
+		return false
+	}
+	_, hasQueue, err := r.data.Client.Queue(ctx, vhost, d.Queue)
+	if err != nil {
+		tfkit.AddError(diags, "Queue Not Read", err)
+		return false
+	}
+	if !hasNetwork {
+		diags.AddAttributeError(path.Root("network"), "Delay Network Not Found",
+			fmt.Sprintf("Exchange %q does not exist in virtual host %q, and so there is no delay network %q. Create it first; if the same run creates it, refer to its resource here, "+
+				"so that Terraform knows the order.", binding.Source, vhost, d.Network))
+	}
+	if !hasQueue {
+		diags.AddAttributeError(path.Root("queue"), "Queue Not Found",
+			fmt.Sprintf("Queue %q does not exist in virtual host %q. Create it first; if the same run creates it, refer to its resource here, so that Terraform knows the order.", d.Queue, vhost))
+	}
+	if diags.HasError() {
+		return false
+	}
+	return r.isNew(ctx, m, diags)
+}
+
+func (r *destinationResource) isNew(ctx context.Context, m model, diags *diag.Diagnostics) bool {
+	d := m.destination()
+	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
+		tfkit.AddProblems(diags, d.ExistingProblems(in), false)
+		if in.Has(d.Binding()) {
+			diags.AddAttributeError(path.Root("queue"), "Destination Already Attached",
+				fmt.Sprintf("The %s is attached already and not in this state. The provider never takes over what it did not make. Import it:\n\n"+
+					"  terraform import <address of this resource> '%s'", d, m.ID.ValueString()))
+		}
+	})
+	if err != nil {
+		tfkit.AddVHostError(diags, err)
+	}
+	return !diags.HasError()
+}
+
+func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	imported := state.Levels.IsNull()
+	if resp.Diagnostics.HasError() || r.data.Client == nil {
+		if imported {
+			tfkit.KnowsBroker(r.data, &resp.Diagnostics)
+		}
+		return // without a broker to ask, the state stays as it is
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	exists := false
+	err := r.data.Client.View(ctx, state.VHost.ValueString(), func(in *topology.Topology) {
+		if imported {
+			state.Levels = types.Int64Value(int64(delay.Levels(state.Network.ValueString(), in)))
+		}
+		exists = in.Has(state.destination().Binding())
+	})
+	switch {
+	case err != nil && (imported || !tfkit.IsGone(err)):
+		tfkit.AddVHostError(&resp.Diagnostics, err)
+	case imported && !exists:
+		resp.Diagnostics.AddError("Nothing to Import", fmt.Sprintf("In virtual host %q there is no %s. Check the parts of the identifier, or create the destination instead of importing it.",
+			state.VHost.ValueString(), state.destination()))
+	case !exists:
+		resp.State.RemoveResource(ctx)
+	default:
+		state.complete()
+		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	}
+}
+
+// Update is never called: every change makes a new binding.
+func (r *destinationResource) Update(context.Context, resource.UpdateRequest, *resource.UpdateResponse) {
+}
+
+func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := r.data.Client.Unbind(ctx, state.VHost.ValueString(), state.destination().Binding()); err != nil && !tfkit.IsGone(err) {
+		tfkit.AddError(&resp.Diagnostics, "Destination Not Detached", err)
+	}
+}
+
+// ImportState takes network/name/queue@vhost or the identity; the read that
+// follows looks for the binding.
+func (r *destinationResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	var id identityModel
+	if req.ID != "" {
+		var ok bool
+		if id, ok = parseID(req.ID); !ok {
+			resp.Diagnostics.AddError("Invalid Import Identifier",
+				fmt.Sprintf("%q is not of the form network/name/queue@vhost, such as delays/orders/orders@/. Inside the first three parts write %%2F for / and %%40 for @.", req.ID))
+			return
+		}
+	} else {
+		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
+		if id.VHost.IsNull() {
+			id.VHost = types.StringValue("/")
+		}
+		if id.Name.IsNull() {
+			id.Name = id.Queue
+		}
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	for name, value := range map[string]types.String{"vhost": id.VHost, "network": id.Network, "name": id.Name, "queue": id.Queue} {
+		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root(name), value)...)
+	}
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, id)...)
+}
