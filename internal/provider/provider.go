@@ -5,13 +5,18 @@ package provider
 import (
 	"context"
 
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/datasources/parkedmessages"
+	ephemeralmessages "github.com/retrychain/terraform-provider-rabbitmq/internal/ephemeral/parkedmessages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/delaydestination"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/delaynetwork"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/redrive"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retryattachment"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrychain"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrytiers"
@@ -19,7 +24,9 @@ import (
 )
 
 var (
-	_ provider.Provider = (*rabbitmqProvider)(nil)
+	_ provider.Provider                       = (*rabbitmqProvider)(nil)
+	_ provider.ProviderWithActions            = (*rabbitmqProvider)(nil)
+	_ provider.ProviderWithEphemeralResources = (*rabbitmqProvider)(nil)
 )
 
 type rabbitmqProvider struct {
@@ -68,9 +75,18 @@ func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.Configure
 func (p *rabbitmqProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
 		retrychain.NewResource, retrytiers.NewResource, retryattachment.NewResource, delaynetwork.NewResource, delaydestination.NewResource,
+		redrive.NewRedriveResource, redrive.NewDiscardResource,
 	}
 }
 
 func (p *rabbitmqProvider) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{}
+	return []func() datasource.DataSource{parkedmessages.NewDataSource}
+}
+
+func (p *rabbitmqProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
+	return []func() ephemeral.EphemeralResource{ephemeralmessages.NewEphemeralResource}
+}
+
+func (p *rabbitmqProvider) Actions(context.Context) []func() action.Action {
+	return []func() action.Action{redrive.NewRedriveAction, redrive.NewDiscardAction}
 }

@@ -1,0 +1,89 @@
+package parkedmessages
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+)
+
+var (
+	_ datasource.DataSourceWithConfigure      = (*dataSource)(nil)
+	_ datasource.DataSourceWithValidateConfig = (*dataSource)(nil)
+)
+
+// timeout limits one look. RabbitMQ gives back what is held for 30 minutes.
+const timeout = 10 * time.Minute
+
+type dataSource struct {
+	data *tfkit.ProviderData
+}
+
+// NewDataSource returns the data source rabbitmq_parked_messages.
+func NewDataSource() datasource.DataSource { return &dataSource{} }
+
+func (d *dataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_parked_messages"
+}
+
+func (d *dataSource) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
+	d.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+}
+
+// ValidateConfig reports what is wrong whatever the broker.
+func (d *dataSource) ValidateConfig(ctx context.Context, req datasource.ValidateConfigRequest, resp *datasource.ValidateConfigResponse) {
+	var config model
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if tfkit.FilterIsKnown(config.Filter) {
+		tfkit.FilterOf(config.Filter, time.Now(), &resp.Diagnostics)
+	}
+	if !config.Period.IsUnknown() && (config.period() < time.Second || config.period()%time.Second != 0) {
+		resp.Diagnostics.AddAttributeError(path.Root("period"), "Invalid Period", "A period is a whole number of seconds, and at least one.")
+	}
+}
+
+func (d *dataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var m model
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	filter := tfkit.FilterOf(m.Filter, time.Now(), &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	vhost, limit := "/", defaultLimit
+	if !m.VHost.IsNull() {
+		vhost = m.VHost.ValueString()
+	}
+	if !m.Limit.IsNull() {
+		limit = int(m.Limit.ValueInt64())
+	}
+	groups := messages.Groups{Period: m.period()}
+	m.Messages = []messageModel{}
+	total := tfkit.Look(ctx, d.data, vhost, m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
+		if filter.Match(p) {
+			groups.Add(p)
+			if len(m.Messages) < limit {
+				m.Messages = append(m.Messages, newMessage(p))
+			}
+		}
+		return true
+	})
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	m.Total, m.Selected = types.Int64Value(int64(total)), types.Int64Value(groups.All().Count)
+	m.Groups = newGroups(&groups)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+}

@@ -1,0 +1,184 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+)
+
+// reader is a configuration or a plan.
+type reader interface {
+	GetAttribute(ctx context.Context, at path.Path, target any) diag.Diagnostics
+}
+
+// arguments are the inputs as they were configured.
+type arguments struct {
+	queue, vhost        types.String
+	filter, destination types.Object
+	max, perSecond      types.Int64
+	dryRun, all         types.Bool
+}
+
+func (k kind) read(ctx context.Context, from reader, diags *diag.Diagnostics) arguments {
+	var a arguments
+	parts := map[string]any{
+		"queue": &a.queue, "vhost": &a.vhost, "filter": &a.filter, "max_messages": &a.max, "max_messages_per_second": &a.perSecond, "dry_run": &a.dryRun,
+	}
+	if k.redrive {
+		parts["destination"] = &a.destination
+	} else {
+		parts["all"] = &a.all
+	}
+	for name, target := range parts {
+		diags.Append(from.GetAttribute(ctx, path.Root(name), target)...)
+	}
+	return a
+}
+
+func (a arguments) virtualHost() string {
+	if a.vhost.IsNull() {
+		return "/"
+	}
+	return a.vhost.ValueString()
+}
+
+func (a arguments) to() broker.Destination {
+	parts := a.destination.Attributes()
+	text := func(name string) string { return tfkit.Part[types.String](parts, name).ValueString() }
+	return broker.Destination{Queue: text("queue"), Exchange: text("exchange")}
+}
+
+// check reports what is wrong whatever the broker. What is not known yet is
+// checked when the run begins.
+func (k kind) check(a arguments, diags *diag.Diagnostics) {
+	if tfkit.FilterIsKnown(a.filter) {
+		filter := tfkit.FilterOf(a.filter, time.Now(), diags)
+		if !k.redrive {
+			checkAll(a, filter.Empty(), diags)
+		}
+	}
+	if !a.destination.IsNull() && !a.destination.IsUnknown() {
+		checkDestination(a, diags)
+	}
+}
+
+func checkAll(a arguments, unfiltered bool, diags *diag.Diagnostics) {
+	switch {
+	case a.all.IsUnknown():
+	case unfiltered && !a.all.ValueBool():
+		diags.AddAttributeError(path.Root("filter"), "No Filter",
+			"Without a condition in filter this would delete every message of the queue. Give one, or set all = true if that is wanted.")
+	case !unfiltered && a.all.ValueBool():
+		diags.AddAttributeError(path.Root("all"), "Filter and All", "Set either a filter or all = true.")
+	}
+}
+
+func checkDestination(a arguments, diags *diag.Diagnostics) {
+	at := path.Root("destination")
+	for _, part := range a.destination.Attributes() {
+		if part.IsUnknown() {
+			return
+		}
+	}
+	to := a.to()
+	switch {
+	case (to.Queue == "") == (to.Exchange == ""):
+		diags.AddAttributeError(at, "Invalid Destination", "Set exactly one of queue and exchange. Without destination each message goes back to the queue that it failed in.")
+	case to.Queue != "" && to.Queue == a.queue.ValueString():
+		diags.AddAttributeError(at.AtName("queue"), "Invalid Destination", fmt.Sprintf("The messages are in queue %q already.", to.Queue))
+	}
+}
+
+// run does the work. progress may be nil.
+func (k kind) run(ctx context.Context, data *tfkit.ProviderData, a arguments, progress func(string), diags *diag.Diagnostics) (messages.Outcome, bool) {
+	k.check(a, diags)
+	if diags.HasError() || !tfkit.KnowsBroker(data, diags) {
+		return messages.Outcome{}, false
+	}
+	queue, vhost := a.queue.ValueString(), a.virtualHost()
+	// Two runs at a time would hide messages from each other.
+	defer data.Names.Lock(fmt.Sprintf("messages of queue %q in vhost %q", queue, vhost))()
+	options := messages.RedriveOptions{
+		Filter: tfkit.FilterOf(a.filter, time.Now(), diags),
+		Max:    int(a.max.ValueInt64()), PerSecond: int(a.perSecond.ValueInt64()), DryRun: a.dryRun.ValueBool(),
+	}
+	if progress != nil {
+		options.Progress = func(o messages.Outcome) { progress(k.text(o, options.DryRun)) }
+	}
+	var outcome messages.Outcome
+	var err error
+	if k.redrive {
+		outcome, err = data.Client.Redrive(ctx, vhost, queue, a.to(), options)
+	} else {
+		outcome, err = data.Client.Discard(ctx, vhost, queue, options)
+	}
+	if err != nil {
+		k.addError(diags, err, outcome, options.DryRun)
+		return outcome, false
+	}
+	if outcome.WithoutOrigin > 0 {
+		diags.AddAttributeWarning(path.Root("queue"), "Messages Without a Known Origin",
+			fmt.Sprintf("%s of queue %q stay there: they do not tell in which queue they failed, or that queue is gone. Give a destination to move them.", number(outcome.WithoutOrigin), queue))
+	}
+	return outcome, true
+}
+
+// addError says what was done besides what went wrong.
+func (k kind) addError(diags *diag.Diagnostics, err error, o messages.Outcome, dry bool) {
+	title := "Messages Not " + map[bool]string{true: "Moved", false: "Discarded"}[k.redrive]
+	rest := "None is lost: the others are where they were."
+	if o.Done > 0 {
+		title = "Run Broken Off"
+		rest = "The others are where they were. Run it again for the rest."
+	}
+	var unroutable *messages.UnroutableError
+	if k.redrive && o.Seen > 0 && !errors.As(err, &unroutable) {
+		rest += fmt.Sprintf(" Up to %d of them may be at the destination as well, if the connection ended before the broker could say.", messages.RedriveBatch)
+	}
+	var all diag.Diagnostics
+	tfkit.AddError(&all, title, err)
+	for _, d := range all {
+		diags.AddError(d.Summary(), d.Detail()+"\n\n"+k.text(o, dry)+". "+rest)
+	}
+}
+
+// text tells how far a run has come.
+func (k kind) text(o messages.Outcome, dry bool) string {
+	text := fmt.Sprintf("%s %s, %d of %d looked at", number(o.Done), k.done, o.Seen, o.Total)
+	if dry {
+		text = fmt.Sprintf("%s would be %s, %d of %d looked at", number(o.Done), k.done, o.Seen, o.Total)
+	}
+	if o.WithoutOrigin > 0 {
+		text += fmt.Sprintf(", %d without a known origin", o.WithoutOrigin)
+	}
+	return text
+}
+
+func number(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
+}
+
+// results are the computed attributes.
+func (k kind) results(o messages.Outcome) map[string]attr.Value {
+	results := map[string]attr.Value{
+		"total": types.Int64Value(int64(o.Total)), "selected": types.Int64Value(int64(o.Selected)), k.done: types.Int64Value(int64(o.Done)),
+		"ran_at": types.StringValue(time.Now().UTC().Format(time.RFC3339)),
+	}
+	if k.redrive {
+		results["without_origin"] = types.Int64Value(int64(o.WithoutOrigin))
+	}
+	return results
+}
