@@ -13,6 +13,7 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/datasources/parkedmessages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/datasources/retryaudit"
 	ephemeralmessages "github.com/retrychain/terraform-provider-rabbitmq/internal/ephemeral/parkedmessages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/delaydestination"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/delaynetwork"
@@ -80,7 +81,7 @@ func (p *rabbitmqProvider) Resources(context.Context) []func() resource.Resource
 }
 
 func (p *rabbitmqProvider) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{parkedmessages.NewDataSource}
+	return []func() datasource.DataSource{parkedmessages.NewDataSource, retryaudit.NewDataSource}
 }
 
 func (p *rabbitmqProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {

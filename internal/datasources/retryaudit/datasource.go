@@ -1,0 +1,79 @@
+package retryaudit
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/audit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+var _ datasource.DataSourceWithConfigure = (*auditDataSource)(nil)
+
+const (
+	// timeout limits a read, which is a few requests.
+	timeout = 2 * time.Minute
+	// maxAge is how old what is known of the virtual host may be. A refresh of
+	// the same plan is younger, and shares its requests. During an apply others
+	// may have changed the virtual host since the first resource looked.
+	maxAge = 5 * time.Second
+)
+
+type auditDataSource struct {
+	data *tfkit.ProviderData
+}
+
+// NewDataSource returns the data source rabbitmq_retry_audit.
+func NewDataSource() datasource.DataSource { return &auditDataSource{} }
+
+func (d *auditDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_retry_audit"
+}
+
+func (d *auditDataSource) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
+	d.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+}
+
+func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var m model
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	broker, err := d.broker(ctx)
+	if err != nil {
+		tfkit.AddError(&resp.Diagnostics, "Broker Not Read", err)
+		return
+	}
+	client := d.data.Client
+	client.Renew(m.vhost(), maxAge)
+	var (
+		findings []audit.Finding
+		failed   error
+	)
+	err = client.View(ctx, m.vhost(), func(in *topology.Topology) { findings, failed = audit.Run(in, broker) })
+	switch {
+	case err != nil:
+		tfkit.AddVHostError(&resp.Diagnostics, err)
+	case failed != nil:
+		tfkit.AddError(&resp.Diagnostics, "Virtual Host Not Audited", failed)
+	default:
+		m.show(broker.Version, findings)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	}
+}
+
+// broker is what the rules have to know besides the virtual host.
+func (d *auditDataSource) broker(ctx context.Context) (audit.Broker, error) {
+	info, err := d.data.Client.Info(ctx)
+	if err != nil {
+		return audit.Broker{}, err
+	}
+	deprecated, err := d.data.Client.DeprecatedFeatures(ctx)
+	return audit.Broker{Version: info.Version.String(), AtLeast: info.Version.AtLeast, Deprecated: deprecated}, err
+}
