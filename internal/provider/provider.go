@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/datasources/parkedmessages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/datasources/retryaudit"
 	ephemeralmessages "github.com/retrychain/terraform-provider-rabbitmq/internal/ephemeral/parkedmessages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/functions"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/delaydestination"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/delaynetwork"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/redrive"
@@ -28,6 +30,7 @@ var (
 	_ provider.Provider                       = (*rabbitmqProvider)(nil)
 	_ provider.ProviderWithActions            = (*rabbitmqProvider)(nil)
 	_ provider.ProviderWithEphemeralResources = (*rabbitmqProvider)(nil)
+	_ provider.ProviderWithFunctions          = (*rabbitmqProvider)(nil)
 )
 
 type rabbitmqProvider struct {
@@ -86,6 +89,10 @@ func (p *rabbitmqProvider) DataSources(context.Context) []func() datasource.Data
 
 func (p *rabbitmqProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
 	return []func() ephemeral.EphemeralResource{ephemeralmessages.NewEphemeralResource}
+}
+
+func (p *rabbitmqProvider) Functions(context.Context) []func() function.Function {
+	return functions.All()
 }
 
 func (p *rabbitmqProvider) Actions(context.Context) []func() action.Action {
