@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
@@ -16,8 +18,12 @@ import (
 const templates = "../templates"
 
 var (
-	codeBlock     = regexp.MustCompile("(?ms)^```(?:terraform|hcl)\n(.*?)^```")
-	otherProvider = regexp.MustCompile(`(?ms)^ {4}rabbitmq = \{\n +source = "cyrilgdn/rabbitmq"\n {4}\}\n`)
+	codeBlock = regexp.MustCompile("(?ms)^```(?:terraform|hcl)\n(.*?)^```")
+	// An action is a block of its own since Terraform 1.14, and an ephemeral
+	// resource is read when a plan is made.
+	actionBlock    = regexp.MustCompile(`(?m)^action "`)
+	ephemeralBlock = regexp.MustCompile(`(?m)^ephemeral "`)
+	otherProvider  = regexp.MustCompile(`(?ms)^ {4}rabbitmq = \{\n +source = "cyrilgdn/rabbitmq"\n {4}\}\n`)
 )
 
 // TestAccTemplates plans every configuration in the documentation that is no
@@ -31,11 +37,21 @@ func TestAccTemplates(t *testing.T) {
 		for name, block := range blocks {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				if actionBlock.MatchString(block) {
+					acctest.NeedActions(t)
+				}
 				files := map[string]string{"main.tf": block}
 				if !strings.Contains(block, "required_providers") {
 					files["provider.tf"] = read(t, providerFile)
 				}
-				w := workspace(t, b, acctest.VHost(t, b), files)
+				vhost := acctest.VHost(t, b)
+				if ephemeralBlock.MatchString(block) {
+					resp, err := acctest.API(t, b).DeclareQueue(vhost, "orders.parking", rabbithole.QueueSettings{
+						Type: "quorum", Durable: true, Arguments: map[string]any{"x-delivery-limit": -1},
+					})
+					acctest.Do(t, resp, err)
+				}
+				w := workspace(t, b, vhost, files)
 				acctest.Run(t, w, "validate")
 				acctest.Run(t, w, "plan", "-input=false")
 			})

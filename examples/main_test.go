@@ -75,7 +75,10 @@ func all(files map[string]string) string {
 	return text.String()
 }
 
-var chainBlock = regexp.MustCompile(`(?m)^resource "rabbitmq_retry_chain" "(\w+)"`)
+var brokerBlock = regexp.MustCompile(`(?m)^(resource|data) "(rabbitmq_\w+)" "(\w+)"`)
+
+// ephemeralStart is the first line of a block that override files do not change.
+var ephemeralStart = regexp.MustCompile(`(?m)^ephemeral "rabbitmq_\w+" "\w+" \{$`)
 
 // workspace prepares a folder with the configuration as it is. What names a
 // certain broker or virtual host in it is overridden: an override file changes
@@ -88,8 +91,13 @@ func workspace(t *testing.T, b *rabbit.Broker, vhost string, files map[string]st
 		fmt.Fprintf(&override, "provider \"rabbitmq\" {\n  endpoint = %q\n  username = %q\n  password = %q\n}\n", b.Endpoint, b.Username, b.Password)
 	}
 	if !strings.Contains(text, "var.vhost") {
-		for _, match := range chainBlock.FindAllStringSubmatch(text, -1) {
-			fmt.Fprintf(&override, "resource \"rabbitmq_retry_chain\" %q {\n  vhost = %q\n}\n", match[1], vhost)
+		for _, match := range brokerBlock.FindAllStringSubmatch(text, -1) {
+			fmt.Fprintf(&override, "%s %q %q {\n  vhost = %q\n}\n", match[1], match[2], match[3], vhost)
+		}
+	}
+	for name, text := range files {
+		if !strings.Contains(text, "var.vhost") {
+			files[name] = ephemeralStart.ReplaceAllString(text, fmt.Sprintf("$0\n  vhost = %q", vhost))
 		}
 	}
 	files["test_override.tf"] = override.String()
