@@ -121,7 +121,7 @@ func Brokers(t *testing.T) []*rabbit.Broker {
 // things behind the provider's back.
 func API(t *testing.T, b *rabbit.Broker) *rabbithole.Client {
 	t.Helper()
-	client, err := rabbithole.NewClient(b.Endpoint, b.Username, b.Password)
+	client, err := b.API()
 	if err != nil {
 		t.Fatal(err)
 	}

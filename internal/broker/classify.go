@@ -247,13 +247,18 @@ func (k *call) webPage(response *http.Response) error {
 // decode reads the answer of a call that succeeded.
 func (k *call) decode(into any) error {
 	if err := json.Unmarshal(k.answer, into); err != nil {
-		found := "the answer is not the JSON that RabbitMQ sends"
-		if bytes.HasPrefix(bytes.TrimSpace(k.answer), []byte("<")) {
-			found = "a web page comes back"
-		}
-		return &EndpointError{Endpoint: k.client.Endpoint(), Found: found, Advice: urlAdvice, Err: err}
+		return k.notJSON(err)
 	}
 	return nil
+}
+
+// notJSON is the error for an answer that cannot be read.
+func (k *call) notJSON(err error) error {
+	found := fmt.Sprintf("the answer to a request to %s is not the JSON that RabbitMQ sends", k.op.text)
+	if bytes.HasPrefix(bytes.TrimSpace(k.answer), []byte("<")) {
+		found = "a web page comes back"
+	}
+	return &EndpointError{Endpoint: k.client.Endpoint(), Found: found, Advice: urlAdvice, Err: err}
 }
 
 func isJSON(response *http.Response) bool { return mediaType(response) == "application/json" }

@@ -270,6 +270,8 @@ func (e *APIError) Error() string {
 		text += "; RabbitMQ itself does not answer 403 here: check the gateway or proxy in front of it"
 	case e.Status == http.StatusTooManyRequests:
 		text += "; lower the number of parallel requests, or raise the number of retries"
+	case strings.HasSuffix(e.Reason, notFormed):
+		text += "; the broker did not start the queue's Raft server in time: look into its log, and try again when it is less busy"
 	case e.Status >= http.StatusInternalServerError:
 		text += "; look into the log of the broker (or of the gateway in front of it), and try again when it is healthy"
 	}

@@ -32,7 +32,7 @@ func live(t *testing.T, test func(t *testing.T, b liveBroker)) {
 	for _, b := range all {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			admin, err := rabbithole.NewClient(b.Endpoint, b.Username, b.Password)
+			admin, err := b.API()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -59,7 +60,7 @@ func (k *call) judge(request *http.Request, response *http.Response, err error) 
 	k.status = response.StatusCode
 	switch {
 	case k.status < http.StatusMultipleChoices:
-		return 0, false
+		return k.judgeAnswer(request, response)
 	case k.status == http.StatusNotFound && request.Method == http.MethodDelete && isJSON(response):
 		return 0, false
 	case k.status < http.StatusBadRequest:
@@ -75,6 +76,21 @@ func (k *call) judge(request *http.Request, response *http.Response, err error) 
 	}
 	k.last = answer
 	return max(k.backoff(), retryAfter(response.Header)), true
+}
+
+// judgeAnswer asks again when the answer of a read is no JSON: a busy 3.10.8 has
+// been seen to send such answers for a moment.
+func (k *call) judgeAnswer(request *http.Request, response *http.Response) (wait time.Duration, again bool) {
+	if request.Method != http.MethodGet || json.Valid(k.answer) {
+		return 0, false
+	}
+	failure := k.notJSON(nil)
+	if isHTML(response) || k.tries > k.client.retry.max {
+		k.err = failure
+		return 0, false
+	}
+	k.last = failure
+	return k.backoff(), true
 }
 
 func (k *call) judgeFailure(err error) (wait time.Duration, again bool) {
@@ -126,7 +142,12 @@ func temporary(answer *APIError) (retry, uncertain bool) {
 // included (rabbit_mgmt_util:direct_request/6, 3.10 to 4.3): "Could not declare
 // queue 'q' in vhost '/' on node 'n' because the metadata store operation timed
 // out", "Node n could not be contacted", "Request to node n failed with …".
-var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not be contacted|^request to node `)
+var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not be contacted|^request to node |` + notFormed + `$`)
+
+// notFormed ends the reason of a node that did not start a quorum queue's Raft
+// server in time and has taken the queue back
+// (rabbit_quorum_queue:declare_queue_error/4; seen on a busy 4.0.5).
+const notFormed = ": cluster_not_formed"
 
 func passingReason(reason string) bool {
 	// A refused policy names the key, such as consumer-timeout.

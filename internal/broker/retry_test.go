@@ -39,6 +39,7 @@ func TestCreatedAfterTries(t *testing.T) {
 		{"unknown: reset", []answer{cut(true), hadIt}, true, 2},
 		{"unknown: cut inside", []answer{cutInside(), hadIt}, true, 2},
 		{"unknown: metadata store", []answer{refusal(400, storeError), hadIt}, true, 2},
+		{"unknown: not formed", []answer{refusal(400, "Cannot declare quorum queue 'orders': cluster_not_formed"), hadIt}, true, 2},
 		{"unknown, then refused", []answer{{status: 500}, {status: 429}, hadIt}, true, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -85,6 +86,8 @@ func TestPassingReasons(t *testing.T) {
 		"The operation to delete the queue from the metadata store timed out":                                           true,
 		"Could not declare quorum queue 'it's' in vhost '/' on node 'n' because the metadata store operation timed out": true,
 		"Cannot declare quorum queue 'q' in vhost '/' on node 'a' with leader on node 'b': timeout":                     true,
+		"Cannot declare quorum queue 'q' in vhost '/' on node 'a' with leader on node 'b': cluster_not_formed":          true,
+		"queue ': cluster_not_formed' in vhost '/' not empty":                                                           false,
 		"Node rabbit@b could not be contacted":                                                                          true,
 		"Request to node rabbit@b failed with {'EXIT',{noproc,'x'}}":                                                    true,
 		"queue 'timeout' in vhost '/' not empty":                                                                        false,
@@ -123,6 +126,32 @@ func TestRetriesEnd(t *testing.T) {
 	wantError[*ConnectionError](t, err, "cut", "1 try")
 	if n := f.count("PUT"); n != 1 {
 		t.Errorf("%d tries without retries", n)
+	}
+}
+
+func TestBrokenAnswers(t *testing.T) {
+	for name, broken := range map[string]answer{
+		"empty":     {status: 200},
+		"cut short": {status: 200, body: `[{"name":"or`},
+		"text":      {status: 200, body: "Service is starting"},
+	} {
+		f := newFake(t)
+		f.on("GET /api/vhosts", broken, broken, answer{status: 200, body: `[{"name":"/"}]`})
+		if names, err := f.client(t).Vhosts(t.Context()); err != nil || len(names) != 1 {
+			t.Errorf("%s: %v, %v", name, names, err)
+		}
+
+		f.on("GET /api/vhosts", broken)
+		_, err := f.client(t).Vhosts(t.Context())
+		wantError[*EndpointError](t, err, "list the virtual hosts", "not the JSON")
+	}
+
+	f := newFake(t)
+	f.on("GET /api/vhosts", answer{status: 200, body: "<html>", header: map[string]string{"Content-Type": "text/html"}})
+	_, err := f.client(t).Vhosts(t.Context())
+	wantError[*EndpointError](t, err, "a web page")
+	if n := f.count("GET /api/vhosts"); n != 1 {
+		t.Errorf("%d requests for a web page", n)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestLiveDepths(t *testing.T) {
 	for _, b := range brokers {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			admin, err := rabbithole.NewClient(b.Endpoint, b.Username, b.Password)
+			admin, err := b.API()
 			if err != nil {
 				t.Fatal(err)
 			}

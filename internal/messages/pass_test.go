@@ -48,7 +48,7 @@ func eachQueueType(t *testing.T, test func(t *testing.T, b bench, kind string)) 
 
 func newBench(t *testing.T, b *rabbit.Broker) bench {
 	t.Helper()
-	admin, err := rabbithole.NewClient(b.Endpoint, b.Username, b.Password)
+	admin, err := b.API()
 	if err != nil {
 		t.Fatal(err)
 	}
