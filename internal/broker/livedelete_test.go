@@ -293,8 +293,9 @@ func TestLiveDeleteNeedsRead(t *testing.T) {
 // traffic is what publishers know of their messages.
 type traffic struct {
 	mu sync.Mutex
-	// accepted were confirmed and not returned.
-	accepted map[string]time.Time
+	// accepted were confirmed and not returned: each from when it was sent to
+	// when we had the confirm.
+	accepted map[string]span
 	returned int
 	// broken counts connections that the broker ended.
 	broken int
@@ -324,6 +325,7 @@ func (tr *traffic) publishOver(ctx context.Context, channel *amqp.Channel, queue
 	returns := channel.NotifyReturn(make(chan amqp.Return, 1))
 	for n := 0; ctx.Err() == nil; n++ {
 		id := name + "-" + strconv.Itoa(n)
+		sent := time.Now()
 		confirmation, err := channel.PublishWithDeferredConfirm("", queue, true, false,
 			amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: id, Body: []byte(id)})
 		if err != nil {
@@ -333,7 +335,7 @@ func (tr *traffic) publishOver(ctx context.Context, channel *amqp.Channel, queue
 		if channel.IsClosed() {
 			return amqp.ErrClosed
 		}
-		tr.note(id, confirmation.Acked(), returns)
+		tr.note(id, sent, confirmation.Acked(), returns)
 		pause := time.NewTimer(rand.N(40 * time.Millisecond))
 		select {
 		case <-ctx.Done():
@@ -343,7 +345,7 @@ func (tr *traffic) publishOver(ctx context.Context, channel *amqp.Channel, queue
 	return nil
 }
 
-func (tr *traffic) note(id string, acked bool, returns <-chan amqp.Return) {
+func (tr *traffic) note(id string, sent time.Time, acked bool, returns <-chan amqp.Return) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	select {
@@ -351,7 +353,7 @@ func (tr *traffic) note(id string, acked bool, returns <-chan amqp.Return) {
 		tr.returned++
 	default:
 		if acked {
-			tr.accepted[id] = time.Now()
+			tr.accepted[id] = span{sent, time.Now()}
 		}
 	}
 }
@@ -403,8 +405,11 @@ func TestLiveDeleteUnderTraffic(t *testing.T) {
 	})
 }
 
-// span is the time from a DELETE to the end of the deletion.
+// span is the time from a DELETE to the end of the deletion, or from a message
+// to its confirm.
 type span struct{ from, to time.Time }
+
+func (s span) overlaps(other span) bool { return s.from.Before(other.to) && other.from.Before(s.to) }
 
 func deleteUnderTraffic(t *testing.T, b liveBroker, q topology.Queue) {
 	t.Helper()
@@ -414,7 +419,7 @@ func deleteUnderTraffic(t *testing.T, b liveBroker, q topology.Queue) {
 	must(t, err)
 	busy, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
-	tr := traffic{accepted: map[string]time.Time{}}
+	tr := traffic{accepted: map[string]span{}}
 	var publishers sync.WaitGroup
 	for i := range 2 {
 		publishers.Go(func() { tr.publish(busy, t, b, q.Name, strconv.Itoa(i)) })
@@ -442,13 +447,13 @@ func deleteUnderTraffic(t *testing.T, b liveBroker, q topology.Queue) {
 	publishers.Wait()
 	d.drain(t, q.Name)
 	onTheWay := 0
-	for id, confirmed := range tr.accepted {
+	for id, message := range tr.accepted {
 		switch {
 		case d.came[id] > 0:
-		case slices.ContainsFunc(spans, func(s span) bool { return confirmed.After(s.from) && confirmed.Before(s.to.Add(50*time.Millisecond)) }):
+		case slices.ContainsFunc(spans, message.overlaps):
 			onTheWay++
 		default:
-			t.Errorf("message %s is lost, confirmed at %s while no DELETE was under way", id, confirmed)
+			t.Errorf("message %s is lost, sent at %s and confirmed at %s while no DELETE was under way", id, message.from, message.to)
 		}
 	}
 	if len(tr.accepted) == 0 || len(spans) < 3 {

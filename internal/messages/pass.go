@@ -19,7 +19,7 @@ const (
 	passEmpty = 3
 	// passPatience is how long a pass waits for messages that the queue says
 	// it has and does not deliver.
-	passPatience = 15 * time.Second
+	passPatience = 30 * time.Second
 	// returnPatience is how long a pass waits for what it gave back to appear.
 	returnPatience = 2 * time.Second
 	returnPause    = 10 * time.Millisecond

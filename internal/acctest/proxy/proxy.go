@@ -4,6 +4,8 @@ package proxy
 
 import (
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -55,9 +57,13 @@ func Start(endpoint string) (*Proxy, error) {
 		return nil, errors.New("the endpoint is not a URL with a host")
 	}
 	p := &Proxy{}
-	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
-	}}
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
+		},
+		// Clients that are killed are what tests want, and not worth a line.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hook := p.note(r); hook == nil || !hook(w, r) {
 			forward.ServeHTTP(w, r)

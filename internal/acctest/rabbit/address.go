@@ -34,6 +34,10 @@ const (
 	EnvVersions = "RETRYCHAIN_BROKERS"
 )
 
+// answerLimit is how long one answer may take: an overview with statistics takes
+// 5 s and more on a busy node (4.0.5 and 4.3.6).
+const answerLimit = 20 * time.Second
+
 var versionPattern = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
 
 // Given says whether the environment names brokers to use.
@@ -86,7 +90,7 @@ func given(ctx context.Context, wanted []string) ([]*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	var chosen []*Broker
 	for _, b := range brokers {
@@ -220,7 +224,7 @@ func (b *Broker) dial(ctx context.Context) error {
 
 // overview asks the management API.
 func (b *Broker) overview(ctx context.Context) (overview, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.Endpoint+"/api/overview", http.NoBody)
 	if err != nil {
