@@ -53,7 +53,6 @@ func tryExample(t *testing.T, b *rabbit.Broker, folder string) {
 		acctest.NeedActions(t)
 	}
 	w := workspace(t, b, vhost, files)
-	acctest.Run(t, w, "validate")
 	for _, name := range existing[folder] {
 		resp, err := acctest.API(t, b).DeclareQueue(vhost, name, rabbithole.QueueSettings{
 			Type: "quorum", Durable: true, Arguments: map[string]any{"x-delivery-limit": -1},

@@ -52,7 +52,6 @@ func TestAccTemplates(t *testing.T) {
 					acctest.Do(t, resp, err)
 				}
 				w := workspace(t, b, vhost, files)
-				acctest.Run(t, w, "validate")
 				acctest.Run(t, w, "plan", "-input=false")
 			})
 		}
