@@ -297,6 +297,8 @@ type traffic struct {
 	// when we had the confirm.
 	accepted map[string]span
 	returned int
+	// pause is the longest time between two messages of a publisher.
+	pause time.Duration
 	// broken counts connections that the broker ended.
 	broken int
 }
@@ -336,13 +338,26 @@ func (tr *traffic) publishOver(ctx context.Context, channel *amqp.Channel, queue
 			return amqp.ErrClosed
 		}
 		tr.note(id, sent, confirmation.Acked(), returns)
-		pause := time.NewTimer(rand.N(40 * time.Millisecond))
+		pause := time.NewTimer(tr.nextPause())
 		select {
 		case <-ctx.Done():
 		case <-pause.C:
 		}
 	}
 	return nil
+}
+
+func (tr *traffic) nextPause() time.Duration {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return rand.N(tr.pause)
+}
+
+// slower leaves a busy machine more time between two messages for a deletion.
+func (tr *traffic) slower() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.pause += tr.pause / 4
 }
 
 func (tr *traffic) note(id string, sent time.Time, acked bool, returns <-chan amqp.Return) {
@@ -419,7 +434,7 @@ func deleteUnderTraffic(t *testing.T, b liveBroker, q topology.Queue) {
 	must(t, err)
 	busy, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
-	tr := traffic{accepted: map[string]span{}}
+	tr := traffic{accepted: map[string]span{}, pause: 40 * time.Millisecond}
 	var publishers sync.WaitGroup
 	for i := range 2 {
 		publishers.Go(func() { tr.publish(busy, t, b, q.Name, strconv.Itoa(i)) })
@@ -440,7 +455,9 @@ func deleteUnderTraffic(t *testing.T, b liveBroker, q topology.Queue) {
 			spans = append(spans, s)
 			putBack++
 		default:
-			kept++
+			if kept++; kept > 10 && len(spans) < 3 {
+				tr.slower()
+			}
 		}
 	}
 	stop()

@@ -1,6 +1,7 @@
 package tfkit
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -52,7 +53,13 @@ func Locate(attribute, text string) string {
 // AddError adds the error as a diagnostic. What the error is decides the short
 // text above it, where package broker knows that; else it is the given one.
 func AddError(diags *diag.Diagnostics, title string, err error) {
-	diags.AddError(titleOf(err, title), Sentence(err.Error()))
+	text := Sentence(err.Error())
+	if errors.Is(err, context.DeadlineExceeded) {
+		// A request that gets no answer in time is a ConnectionError; the only other
+		// deadline is the resource's.
+		text += "\n\nThe time for this is over; the attribute timeouts, where there is one, sets it. What was done until then stays: run it again, and allow more time if it ends like this once more."
+	}
+	diags.AddError(titleOf(err, title), text)
 }
 
 func titleOf(err error, title string) string {

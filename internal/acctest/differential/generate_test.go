@@ -16,7 +16,7 @@ import (
 
 // longTTL is the time-to-live of queues with consumers: longer than a consumer
 // needs to look, even on a busy machine.
-const longTTL = 2 * time.Second
+const longTTL = 5 * time.Second
 
 // random draws the parts of a case.
 type random struct{ *rand.Rand }

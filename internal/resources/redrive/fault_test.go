@@ -92,8 +92,8 @@ func TestAccCutDiscard(t *testing.T) {
 	})
 }
 
-// TestAccQueueDeleted deletes the queue underneath. The run holds its messages,
-// and so they arrive.
+// TestAccQueueDeleted deletes the queue underneath when the run holds all of its
+// messages, and so they arrive.
 func TestAccQueueDeleted(t *testing.T) {
 	eachPlace(t, func(p *place) {
 		p.park("work", 300)
@@ -130,8 +130,9 @@ func TestAccDestinationDeleted(t *testing.T) {
 func (p *place) deleteOnce(queue string) {
 	api, ctx := acctest.API(p.t, p.b), p.t.Context()
 	go func() {
-		for ready := 0; ready < 50; time.Sleep(10 * time.Millisecond) {
-			if ready, _ = p.w.Ready("elsewhere"); ctx.Err() != nil {
+		for ready, left := 0, 1; ready < 50 || left > 0; time.Sleep(10 * time.Millisecond) {
+			ready, _ = p.w.Ready("elsewhere")
+			if left, _ = p.w.Ready("parking"); ctx.Err() != nil {
 				return
 			}
 		}

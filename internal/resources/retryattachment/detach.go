@@ -143,7 +143,8 @@ func (d detachment) letReturn(ctx context.Context) error {
 		return err
 	}
 	if err := d.wait(ctx, tiers, longest); err != nil {
-		return err
+		return fmt.Errorf("the messages that are under way, for up to %s, were not waited for to the end: %w. Until the queue %q is detached, what it rejects is parked. Destroy again to go on, "+
+			"or apply to attach the queue as before", retry.FormatDuration(longest), err, d.attachment.Work.Name)
 	}
 	return d.proveEmpty(ctx)
 }

@@ -221,7 +221,7 @@ func dieAt(p *proxy.Proxy, n int64) (dead *atomic.Bool) {
 // that still holds messages when it retires can need a second apply.
 func (s *session) settle() {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(5 * time.Minute); ; {
 		plan := s.plan()
 		if len(plan.Diagnostics.Errors()) > 0 {
 			s.t.Fatal(plan.Diagnostics)

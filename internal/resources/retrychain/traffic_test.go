@@ -179,7 +179,8 @@ func (l *traffic) finish(patience time.Duration) outcome {
 	w := acctest.Worker(l.t, l.b, l.vhost)
 	parked := map[string]int{}
 	quiet := 0
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && (l.missing(parked) > 0 || quiet < 5); {
+	least, moved := l.missing(parked), time.Now()
+	for time.Since(moved) < patience && (l.missing(parked) > 0 || quiet < 5) {
 		for _, queue := range append([]string{l.parking}, l.rest...) {
 			drained, err := w.Drain(queue)
 			if err != nil {
@@ -189,8 +190,12 @@ func (l *traffic) finish(patience time.Duration) outcome {
 				parked[d.MessageId]++
 			}
 		}
-		if l.missing(parked) == 0 {
+		missing := l.missing(parked)
+		if missing == 0 {
 			quiet++ // a second copy would still come
+		}
+		if missing < least {
+			least, moved = missing, time.Now()
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

@@ -1,0 +1,32 @@
+package tfkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+)
+
+func TestAddErrorSaysWhenTimeIsOver(t *testing.T) {
+	for _, test := range []struct {
+		err         error
+		title, text string
+		over        bool
+	}{
+		{fmt.Errorf("stopped while counting: %w", context.DeadlineExceeded), "Not Deleted", "Stopped while counting: context deadline exceeded.", true},
+		{context.Canceled, "Not Deleted", "Context canceled.", false},
+		{&broker.ConnectionError{Problem: "no answer within 30s", Err: errors.New("no answer in time")}, "Broker Not Reached", "no answer within 30s", false},
+	} {
+		var diags diag.Diagnostics
+		AddError(&diags, "Not Deleted", test.err)
+		got := diags[0]
+		if got.Summary() != test.title || !strings.Contains(got.Detail(), test.text) || strings.Contains(got.Detail(), "attribute timeouts") != test.over {
+			t.Errorf("%v: %s: %s", test.err, got.Summary(), got.Detail())
+		}
+	}
+}
