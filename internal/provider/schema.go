@@ -71,8 +71,9 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 			},
 			"max_retries": schema.Int64Attribute{
 				Optional: true, Validators: []validator.Int64{int64validator.Between(0, 20)},
-				MarkdownDescription: "How often a request is tried again, with growing pauses, after a refused or cut connection, a 429, a 5xx " +
-					"or a time-out of the broker's metadata store. Only requests that can be repeated are. 0 to 20. Default: `5`.",
+				MarkdownDescription: "How often a request is tried again, with growing pauses, after a refused or cut connection, a 429, a 5xx, " +
+					"an answer that is no JSON, or when the broker was too busy: its metadata store timed out, or a quorum queue's Raft server did not start. " +
+					"Only requests that can be repeated are. 0 to 20. Default: `5`.",
 			},
 			"max_parallel_requests": schema.Int64Attribute{
 				Optional: true, Validators: []validator.Int64{int64validator.Between(1, 100)},
