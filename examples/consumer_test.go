@@ -76,7 +76,7 @@ func runConsumer(t *testing.T, b *rabbit.Broker, vhost string, wait func()) stri
 // in which every waiting message would have moved on.
 func waitUntilQuiet(t *testing.T, w *worker.Worker) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for quiet := 0; quiet < 20; {
 		if time.Now().After(deadline) {
 			t.Error("the queues are not empty after 30 s")

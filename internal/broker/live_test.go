@@ -406,7 +406,7 @@ func TestLiveProveEmpty(t *testing.T) {
 		if len(unproved) != 0 || err != nil {
 			t.Errorf("not proved empty: %v, %v", unproved, err)
 		}
-		if took := time.Since(began); took < 10*time.Second || took > 40*time.Second {
+		if took := time.Since(began); took < 10*time.Second || took > 2*time.Minute {
 			t.Errorf("took %s", took)
 		}
 		group.Wait()

@@ -201,7 +201,7 @@ func TestContextEndsCall(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "boom") {
 		t.Errorf("%v", err)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %s", took)
 	}
 }

@@ -18,7 +18,7 @@ const (
 	policiesPerCase = 30
 	queuesPerCase   = 16
 	// policyTimeout is how long a broker may take to apply a policy to a queue.
-	policyTimeout = 30 * time.Second
+	policyTimeout = 60 * time.Second
 )
 
 // TestPolicies compares Governing with the policy and the operator policy that

@@ -97,7 +97,7 @@ func reject(t *testing.T, w *worker.Worker, n int) {
 			if err := d.Reject(false); err != nil {
 				t.Fatal(err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("no message came to reject")
 		}
 	}

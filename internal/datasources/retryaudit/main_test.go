@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { acctest.Main(m) }
 const source = "rabbitmq_retry_audit"
 
 // patience is how long a test waits for what a broker does.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // configured is a provider that talks to the broker.
 func configured(t *testing.T, b *rabbit.Broker) *protocol.Server {

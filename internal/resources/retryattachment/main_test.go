@@ -205,7 +205,7 @@ func (c *consumer) count() int {
 	return len(c.all)
 }
 
-const patience = 60 * time.Second
+const patience = 120 * time.Second
 
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, is func() bool) {

@@ -537,7 +537,7 @@ func (h *handMade) addRetiredTier(v variant, label string, ttl int) (name string
 func waitForCount(t *testing.T, api *rabbithole.Client, vhost, queue string, n int) {
 	t.Helper()
 	counted := -1
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		q, err := api.GetQueue(vhost, queue)
 		if err != nil {
 			t.Fatal(err)

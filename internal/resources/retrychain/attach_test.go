@@ -88,7 +88,7 @@ func (a *application) describe() string {
 func (a *application) expectPolicy(name string) {
 	a.t.Helper()
 	api, found := acctest.API(a.t, a.b), ""
-	if !within(15*time.Second, func() bool {
+	if !within(60*time.Second, func() bool {
 		q, err := api.GetQueue(a.vhost, a.queue)
 		if err != nil {
 			a.t.Fatal(err)
@@ -315,9 +315,9 @@ func TestAccAttachRedeclared(t *testing.T) {
 		h := &harmed{others: others{t: t, b: b, vhost: vhost, queue: "orders"}, s: s, v: v, w: acctest.Worker(t, b, vhost)}
 		for range 20 {
 			h.publish("", "orders")
-			h.next("orders", 5*time.Second, reject)
+			h.next("orders", 60*time.Second, reject)
 		}
-		if !within(5*time.Second, func() bool { return h.ready(tierName(v, "6s")) == 20 }) {
+		if !within(60*time.Second, func() bool { return h.ready(tierName(v, "6s")) == 20 }) {
 			t.Fatalf("%d of 20 messages wait in the tier", h.ready(tierName(v, "6s")))
 		}
 		a.delete()
@@ -325,7 +325,7 @@ func TestAccAttachRedeclared(t *testing.T) {
 			a.table["x-queue-type"] = "classic"
 		}
 		a.declare()
-		if !within(15*time.Second, func() bool { return h.ready("orders.parking") == 20 }) {
+		if !within(60*time.Second, func() bool { return h.ready("orders.parking") == 20 }) {
 			t.Errorf("%d of 20 messages are parked", h.ready("orders.parking"))
 		}
 		plan := s.plan()
@@ -562,11 +562,11 @@ func TestAccAttachmentHiddenLater(t *testing.T) {
 		setPolicy(t, b, vhost, false, "harm", rabbithole.Policy{Pattern: ".*", Priority: 2000, Definition: rabbithole.PolicyDefinition{"expires": 3600000}})
 		lost := func() bool {
 			h.publish("", "orders")
-			h.next("orders", 5*time.Second, reject)
+			h.next("orders", 60*time.Second, reject)
 			_, back := h.next("orders", time.Second, ack)
 			return !back
 		}
-		if !within(20*time.Second, lost) {
+		if !within(60*time.Second, lost) {
 			t.Error("no rejected message is lost")
 		}
 		expectRefused(t, s.plan().Diagnostics, "policy.priority", "Policy Hidden by Another", `"harm"`, "Set policy.priority to 2001 or more")
@@ -575,7 +575,7 @@ func TestAccAttachmentHiddenLater(t *testing.T) {
 		dropPolicy(t, b, vhost, false, "harm")
 		s.apply()
 		s.expectPlan(s.plan())
-		if !within(20*time.Second, func() bool { return !lost() }) {
+		if !within(60*time.Second, func() bool { return !lost() }) {
 			t.Error("rejected messages are still lost")
 		}
 	})
@@ -698,7 +698,7 @@ func detachPending(t *testing.T, h *harmed, policy string) {
 	acctest.Do(t, resp, err)
 	for range count {
 		h.publish("", "orders")
-		h.next("orders", 5*time.Second, reject)
+		h.next("orders", 60*time.Second, reject)
 	}
 	waitForCount(t, api, h.vhost, "orders", count)
 	if policy == "by hand" {
@@ -754,7 +754,7 @@ func attachPending(t *testing.T, h *harmed, way string) {
 	setPolicy(t, h.b, h.vhost, false, "own", own)
 	for range count {
 		h.publish("", "orders")
-		h.next("orders", 5*time.Second, reject)
+		h.next("orders", 60*time.Second, reject)
 	}
 	waitForCount(t, api, h.vhost, "orders", count)
 	switch way {
@@ -766,7 +766,7 @@ func attachPending(t *testing.T, h *harmed, way string) {
 	default: // the chain parks or retries what the application's policy could not move
 		h.s.apply()
 		arrived := 0
-		if !within(15*time.Second, func() bool {
+		if !within(60*time.Second, func() bool {
 			arrived += len(h.drain("orders")) + len(h.drain("orders.parking"))
 			return arrived == count
 		}) {
@@ -821,7 +821,7 @@ func TestAccAttachToLimitedQueue(t *testing.T) {
 		}
 		expectWarned(t, s.plan().Diagnostics, "work_queue", "x-max-length", "reject-publish")
 		s.apply()
-		if !within(10*time.Second, refused) {
+		if !within(60*time.Second, refused) {
 			t.Error("the full queue refuses no message")
 		}
 	})
@@ -842,8 +842,8 @@ func TestAccAttachedBecomesOwn(t *testing.T) {
 				found := s.tryApply()
 				h := &harmed{others: others{t: t, b: b, vhost: vhost, queue: "orders"}, s: s, v: v, w: acctest.Worker(t, b, vhost)}
 				h.publish("", "orders")
-				h.next("orders", 5*time.Second, reject)
-				if _, back := h.next("orders", 5*time.Second, ack); !back {
+				h.next("orders", 60*time.Second, reject)
+				if _, back := h.next("orders", 60*time.Second, ack); !back {
 					t.Errorf("a rejected message is lost after this change: %s", found)
 				}
 				if name == "other arguments" {

@@ -377,7 +377,7 @@ func (h *holder) decide(d worker.Delivery, attempt int) worker.Outcome {
 func (h *holder) wait(what string, count func() int) {
 	h.t.Helper()
 	var n int
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		h.mu.Lock()
 		n = count()
 		h.mu.Unlock()

@@ -61,13 +61,13 @@ func TestAccSharedParking(t *testing.T) {
 			for range 3 {
 				h.publish(name+".redrive", "of "+name)
 				for range 2 {
-					if _, found := h.next(name, 5*time.Second, reject); !found {
+					if _, found := h.next(name, 60*time.Second, reject); !found {
 						t.Fatalf("no attempt came to %q", name)
 					}
 				}
 			}
 		}
-		if !within(10*time.Second, func() bool { return h.ready("shared") == 6 }) {
+		if !within(60*time.Second, func() bool { return h.ready("shared") == 6 }) {
 			t.Fatalf("%d messages are parked, expected 6", h.ready("shared"))
 		}
 		if found := orders.destroy(); len(found) > 0 {

@@ -339,7 +339,7 @@ func (h *harmed) watch(t *testing.T, p foreignPolicy) {
 	if !p.late {
 		h.put()
 	}
-	for deadline := time.Now().Add(30 * time.Second); !p.damage(h); {
+	for deadline := time.Now().Add(2 * time.Minute); !p.damage(h); {
 		if time.Now().After(deadline) {
 			t.Fatal("no damage shows: the policy does no harm, or not this one")
 		}
@@ -468,7 +468,7 @@ func comesEarly(h *harmed) bool {
 	h.drain("orders")
 	began := time.Now()
 	h.publish("", h.queue)
-	if _, found := h.next("orders", 10*time.Second, ack); !found {
+	if _, found := h.next("orders", 60*time.Second, ack); !found {
 		h.t.Fatal("the message does not come back from the tier")
 	}
 	return time.Since(began) < 900*time.Millisecond
@@ -476,7 +476,7 @@ func comesEarly(h *harmed) bool {
 
 // tierOverflows: the tier refuses a message, or gives one back before its time.
 func tierOverflows(h *harmed) bool {
-	if !within(10*time.Second, func() bool { return h.ready(h.queue) == 0 }) {
+	if !within(60*time.Second, func() bool { return h.ready(h.queue) == 0 }) {
 		h.t.Fatal("the tier keeps its messages")
 	}
 	h.drain("orders")
@@ -520,10 +520,10 @@ func pendingVanish(h *harmed) bool {
 	for range count {
 		h.publish("", h.queue)
 		if h.queue == "orders" {
-			h.next("orders", 5*time.Second, reject)
+			h.next("orders", 60*time.Second, reject)
 		}
 	}
-	if !within(10*time.Second, func() bool { return h.ready(h.queue) == 0 }) {
+	if !within(60*time.Second, func() bool { return h.ready(h.queue) == 0 }) {
 		h.t.Fatal("the messages did not die")
 	}
 	waitForCount(h.t, api, h.vhost, h.queue, count)
@@ -560,7 +560,7 @@ func (h *harmed) release() {
 // comesWithForeignKey: a retried message has another routing key than its own.
 func comesWithForeignKey(h *harmed) bool {
 	h.publish("orders.redrive", "own")
-	if _, found := h.next("orders", 5*time.Second, reject); !found {
+	if _, found := h.next("orders", 60*time.Second, reject); !found {
 		h.t.Fatal("the message does not arrive")
 	}
 	d, found := h.next("orders", 10*time.Second, ack)
@@ -575,7 +575,7 @@ func returningVanishes(h *harmed) bool {
 	h.drain("orders")
 	h.drain("orders.parking")
 	h.publish("", "orders")
-	h.next("orders", 5*time.Second, reject)
+	h.next("orders", 60*time.Second, reject)
 	h.publish("", "orders")
 	return !within(2*time.Second, func() bool { return h.ready("orders")+h.ready("orders.parking") == 2 })
 }
@@ -616,12 +616,12 @@ func otherDeathLoses(die func(h *harmed)) func(h *harmed) bool {
 		h.drain("orders")
 		h.drain("orders.parking")
 		h.publish("", "orders")
-		h.next("orders", 5*time.Second, reject)
-		if !within(5*time.Second, func() bool { return h.ready("orders") == 1 }) {
+		h.next("orders", 60*time.Second, reject)
+		if !within(60*time.Second, func() bool { return h.ready("orders") == 1 }) {
 			h.t.Fatal("the message does not come back")
 		}
 		die(h)
-		if _, found := h.next("orders", 5*time.Second, reject); !found {
+		if _, found := h.next("orders", 60*time.Second, reject); !found {
 			h.t.Fatal("the message does not come back after its second death")
 		}
 		return !within(3*time.Second, func() bool { return h.ready("orders")+h.ready("orders.parking") == 1 })
@@ -708,7 +708,7 @@ func shield(t *testing.T, b *rabbit.Broker, v variant) {
 			return worker.Reject
 		})
 	}()
-	if !within(20*time.Second, func() bool { return h.ready("control") == 0 && h.ready("orders.parking") == 5 }) {
+	if !within(60*time.Second, func() bool { return h.ready("control") == 0 && h.ready("orders.parking") == 5 }) {
 		t.Errorf("the policy left %d messages in the queue without a shield, expected none, and %d are parked, expected 5", h.ready("control"), h.ready("orders.parking"))
 	}
 	stop()

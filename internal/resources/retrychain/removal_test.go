@@ -177,7 +177,9 @@ func (f *flood) expectAll(api *rabbithole.Client) int {
 	f.t.Helper()
 	f.collect(api)
 	missing, late := f.missing()
-	for deadline := time.Now().Add(6 * time.Second); len(missing)+len(late) > 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	began := time.Now()
+	within := func(limit time.Duration) bool { return time.Since(began) < limit }
+	for ; len(missing) > 0 && within(time.Minute) || len(late) > 0 && within(6*time.Second); time.Sleep(100 * time.Millisecond) {
 		f.collect(api)
 		missing, late = f.missing()
 	}

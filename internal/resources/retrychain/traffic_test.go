@@ -150,7 +150,7 @@ func (l *traffic) confirmed() int {
 func (l *traffic) waitFor(n int) {
 	l.t.Helper()
 	want := l.confirmed() + n
-	for deadline := time.Now().Add(time.Minute); l.confirmed() < want; {
+	for deadline := time.Now().Add(3 * time.Minute); l.confirmed() < want; {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("only %d of %d messages were taken within a minute: %v", l.confirmed(), want, l.errors)
 		}
