@@ -77,6 +77,9 @@ func drifts(v variant) []drift {
 // object, and the apply repairs it.
 func TestAccDrift(t *testing.T) {
 	eachVariant(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
+		if v.queueType == "quorum" && v.deadLetterStrategy == "at-most-once" {
+			t.Skip("its objects are those of the other two kinds: quorum queues, and queues that dead-letter at most once")
+		}
 		config := v.chainConfig(b, vhost, `["1s", "2s"]`, "")
 		steps := []resource.TestStep{{Config: config, ConfigPlanChecks: emptyPlan()}}
 		for _, d := range drifts(v) {

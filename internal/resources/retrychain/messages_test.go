@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
-	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
@@ -26,13 +24,10 @@ const messages = 1000
 // consumers decide at random, and accounts for every one of them.
 func TestAccEveryMessage(t *testing.T) {
 	eachVariant(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
-		resource.Test(t, resource.TestCase{
-			ProtoV6ProviderFactories: acctest.Providers,
-			Steps: []resource.TestStep{{
-				Config: v.chainConfig(b, vhost, `["200ms", "500ms"]`, ""),
-				Check:  func(*terraform.State) error { return accountForAll(t, b, vhost, v) },
-			}},
-		})
+		newSession(t, b, vhost, v, map[string]any{"delays": []any{"200ms", "500ms"}}).apply()
+		if err := accountForAll(t, b, vhost, v); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
