@@ -345,9 +345,9 @@ func (s *setting) reject(t *testing.T) {
 // RabbitMQ before 4.0 would drop it on its way back.
 func TestAccExpired(t *testing.T) {
 	each(t, accountDelays[:2], func(t *testing.T, s *setting) {
-		s.start(t)
+		p := s.start(t)
 		s.publish(t, "", "orders", amqp.Publishing{MessageId: "m", Expiration: "50"})
-		process.Eventually(t, "the message has expired", func() bool { return s.ready(t, "orders") == 0 })
+		process.Eventually(t, "the program has moved the expired message", func() bool { return p.Logged("moved message_id=m") > 0 })
 		if d := s.get(t, "orders"); d.MessageId != "m" || d.Headers["count"] != int64(1) || d.Expiration != "" {
 			t.Errorf("got %s with expiration %q and headers %v", d.MessageId, d.Expiration, d.Headers)
 		}
