@@ -57,7 +57,7 @@ func AddError(diags *diag.Diagnostics, title string, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		// A request that gets no answer in time is a ConnectionError; the only other
 		// deadline is the resource's.
-		text += "\n\nThe time for this is over; the attribute timeouts, where there is one, sets it. What was done until then stays: run it again, and allow more time if it ends like this once more."
+		text += "\n\nThe time for this is over; the attribute timeouts, where there is one, sets it. Run it again, and allow more time if it ends like this once more."
 	}
 	diags.AddError(titleOf(err, title), text)
 }
