@@ -31,6 +31,8 @@ type Client struct {
 	outage    outage
 	// slots limits the requests under way at once.
 	slots chan struct{}
+	// policyTurns holds a chan struct{} per virtual host, see changePolicies.
+	policyTurns sync.Map
 
 	info        cache[Info]
 	aside       cache[services]
