@@ -271,7 +271,7 @@ func (e *APIError) Error() string {
 	case e.Status == http.StatusTooManyRequests:
 		text += "; lower the number of parallel requests, or raise the number of retries"
 	case strings.HasSuffix(e.Reason, notFormed):
-		text += "; the broker did not start the queue's Raft server in time: look into its log, and try again when it is less busy"
+		text += "; the broker did not start the queue's Raft server in time, because it is busy or its disk is slow: look into its log, and try again later"
 	case e.Status >= http.StatusInternalServerError:
 		text += "; look into the log of the broker (or of the gateway in front of it), and try again when it is healthy"
 	}

@@ -146,7 +146,10 @@ var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not
 
 // notFormed ends the reason of a node that did not start a quorum queue's Raft
 // server in time and has taken the queue back
-// (rabbit_quorum_queue:declare_queue_error/4; seen on a busy 4.0.5).
+// (rabbit_quorum_queue:declare_queue_error/4; seen on 4.0.5 and 4.3.6). A node
+// starts none while it empties its full write-ahead log into the files of all
+// quorum queues (ra_log_segment_writer:my_segments/2), which took it 32 s with
+// 400 queues on a slow disk.
 const notFormed = ": cluster_not_formed"
 
 func passingReason(reason string) bool {

@@ -80,8 +80,8 @@ func TestConfig(t *testing.T) {
 		Plugins:     []string{"rabbitmq_shovel"},
 	}
 	p := ports{management: 1, tls: 2, amqp: 3}
-	want := `loopback_users.guest = true
-management.tcp.port = 1
+	const wal = "raft.wal_max_size_bytes = 17179869184\nraft.wal_max_entries = 1000000000\n"
+	want := "loopback_users.guest = true\n" + wal + `management.tcp.port = 1
 listeners.tcp.1 = 127.0.0.1:3
 management.tcp.ip = ::1
 management.path_prefix = /rabbit
@@ -105,7 +105,7 @@ heartbeat = 10
 		t.Errorf("addresses %+v", b)
 	}
 
-	want = "loopback_users.guest = false\nmanagement.tcp.port = 1\nlisteners.tcp.default = 3\n"
+	want = "loopback_users.guest = false\n" + wal + "management.tcp.port = 1\nlisteners.tcp.default = 3\n"
 	if got := (Options{}).config(p, "/dir", true); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}

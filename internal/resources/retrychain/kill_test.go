@@ -231,6 +231,9 @@ func (s *session) settle() {
 		case !plan.Planned.Equal(plan.Prior):
 			s.apply()
 		case draining == "[]":
+			// An apply keeps the draining tiers of its plan, although another one
+			// has removed them meanwhile.
+			s.refresh()
 			return
 		}
 		if time.Now().After(deadline) {
