@@ -132,6 +132,7 @@ func API(t *testing.T, b *rabbit.Broker) *rabbithole.Client {
 func VHost(t *testing.T, b *rabbit.Broker) string {
 	t.Helper()
 	name := "test-" + strings.ToLower(rand.Text()[:10])
+	t.Logf("virtual host %s on RabbitMQ %s", name, b.Version) // to be found in the broker's log
 	api := API(t, b)
 	do(t, func() (*http.Response, error) { return api.PutVhost(name, rabbithole.VhostSettings{}) })
 	do(t, func() (*http.Response, error) {

@@ -16,11 +16,11 @@ import (
 // permission on a queue or an exchange is checked.
 const needsPolicymaker = "the tag policymaker or administrator"
 
-// changePolicies makes one change of policies at a time in a virtual host. From
-// 3.12 on RabbitMQ reads the list of policies before it locks the queues
-// (rabbit_policy:update_matched_objects/3, to 4.3): of two policies that are set
-// at once, one can stay in the list and never take effect (seen on 4.0.5, where
-// 6 of 160 queues had no policy).
+// changePolicies makes one change of policies at a time in a virtual host.
+// RabbitMQ 4 reads the list of policies before it locks the queues
+// (rabbit_policy:update_matched_objects/3): of policies that are set at once, one
+// can stay in the list and never take effect. On 4.0.5, 14 of 96 did; none on
+// 3.10.8 and 4.3.6.
 func (c *Client) changePolicies(ctx context.Context, op operation, send func(*rabbithole.Client) error) (*call, error) {
 	turns, _ := c.policyTurns.LoadOrStore(op.vhost, make(chan struct{}, 1))
 	turn := turns.(chan struct{}) //nolint:forcetypeassert // nothing else is stored

@@ -198,7 +198,8 @@ func (r *attachmentResource) waitForPolicy(ctx context.Context, vhost string, a 
 		}
 	}
 	return fmt.Errorf("the policy %q does not take effect on the queue %q: after %s RabbitMQ says that the policies in effect are {%s}. "+
-		"Look for a policy of higher priority, or for a key that the queue's type does not support", a.PolicyName(), a.Work.Name, patience, definition.Text())
+		"Look for a policy of higher priority, or for a key that the queue's type does not support. If there is neither, somebody else set a policy at the same moment, and RabbitMQ lost the effect "+
+		"of this one: delete it if it is still there, and apply again", a.PolicyName(), a.Work.Name, patience, definition.Text())
 }
 
 // noPendingDeadLetters waits until no dead letter is on its way out of an

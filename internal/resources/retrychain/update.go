@@ -112,7 +112,8 @@ func (r *chainResource) waitForAttachment(ctx context.Context, vhost string, c r
 		}
 	}
 	return fmt.Errorf("the policy %q does not take effect on the queue %q: after %s RabbitMQ says that the policies in effect are {%s}, without the dead-letter exchange %q. "+
-		"Look for a policy of higher priority, or for a key that the queue's type does not support", c.AttachPolicy(), c.Work.Name, patience, definition.Text(), c.RetryExchange())
+		"Look for a policy of higher priority, or for a key that the queue's type does not support. If there is neither, somebody else set a policy at the same moment, and RabbitMQ lost the effect "+
+		"of this one: delete it if it is still there, and apply again", c.AttachPolicy(), c.Work.Name, patience, definition.Text(), c.RetryExchange())
 }
 
 // noPendingDeadLetters refuses a change of the chain's policy, to the one in
