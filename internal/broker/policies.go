@@ -23,7 +23,7 @@ const needsPolicymaker = "the tag policymaker or administrator"
 // 3.10.8 and 4.3.6.
 func (c *Client) changePolicies(ctx context.Context, op operation, send func(*rabbithole.Client) error) (*call, error) {
 	turns, _ := c.policyTurns.LoadOrStore(op.vhost, make(chan struct{}, 1))
-	turn := turns.(chan struct{}) //nolint:forcetypeassert // nothing else is stored
+	turn, _ := turns.(chan struct{})
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
