@@ -174,32 +174,12 @@ func (r *attachmentResource) update(ctx context.Context, plan model, f *facts, d
 	return true
 }
 
-// waitForPolicy waits until the existing queue obeys the attachment's policy,
-// which the broker applies a moment after it was set.
+// waitForPolicy waits until the existing queue obeys the attachment's policy.
 func (r *attachmentResource) waitForPolicy(ctx context.Context, vhost string, a retry.Attachment, inEffect func(topology.Arguments) bool) error {
 	if !a.Work.Existing {
 		return nil
 	}
-	const patience, poll = 30 * time.Second, 200 * time.Millisecond
-	var definition topology.Arguments
-	for began := time.Now(); time.Since(began) < patience; {
-		effective, exists, err := r.data.Client.EffectivePolicy(ctx, vhost, a.Work.Name)
-		switch {
-		case err != nil:
-			return err
-		case !exists:
-			return fmt.Errorf("queue %q was deleted meanwhile", a.Work.Name)
-		case inEffect(effective):
-			return nil
-		}
-		definition = effective
-		if err := tfkit.Sleep(ctx, poll); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("the policy %q does not take effect on the queue %q: after %s RabbitMQ says that the policies in effect are {%s}. "+
-		"Look for a policy of higher priority, or for a key that the queue's type does not support. If there is neither, somebody else set a policy at the same moment, and RabbitMQ lost the effect "+
-		"of this one: delete it if it is still there, and apply again", a.PolicyName(), a.Work.Name, patience, definition.Text())
+	return tfkit.AwaitPolicy(ctx, r.data.Client, vhost, a.PolicyName(), a.Work.Name, inEffect)
 }
 
 // noPendingDeadLetters waits until no dead letter is on its way out of an

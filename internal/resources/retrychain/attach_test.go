@@ -598,7 +598,7 @@ func TestAccAttachmentWithoutEffect(t *testing.T) {
 		behind := *b
 		behind.Endpoint = p.URL
 		s := newSession(t, &behind, vhost, v, attached(nil))
-		expectRefused(t, s.tryApply(), "Chain Not Created", `The policy "orders.retry" does not take effect on the queue "orders"`, "{expires=3600000}", `without the dead-letter exchange "orders.retry"`)
+		expectRefused(t, s.tryApply(), "Chain Not Created", `The policy "orders.retry" does not take effect on the queue "orders"`, "{expires=3600000}", "a policy of higher priority")
 		if n := exchanges(t, b, vhost); n != 0 {
 			t.Errorf("%d exchanges are left", n)
 		}

@@ -3,7 +3,6 @@ package retrychain
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
@@ -85,8 +84,7 @@ func (r *chainResource) provedEmpty(ctx context.Context, vhost string, queues []
 	return true
 }
 
-// waitForAttachment waits until an existing work queue obeys the chain's
-// policy, which the broker applies a moment after it was set.
+// waitForAttachment waits until an existing work queue obeys the chain's policy.
 func (r *chainResource) waitForAttachment(ctx context.Context, vhost string, c retry.Chain) error {
 	if !c.Work.Existing {
 		return nil
@@ -94,26 +92,7 @@ func (r *chainResource) waitForAttachment(ctx context.Context, vhost string, c r
 	if c.Work.Type == "" {
 		return fmt.Errorf("queue %q was not there when the chain was planned to be attached to it; apply again", c.Work.Name)
 	}
-	const patience, poll = 30 * time.Second, 200 * time.Millisecond
-	var definition topology.Arguments
-	for began := time.Now(); time.Since(began) < patience; {
-		effective, exists, err := r.data.Client.EffectivePolicy(ctx, vhost, c.Work.Name)
-		switch {
-		case err != nil:
-			return err
-		case !exists:
-			return fmt.Errorf("queue %q was deleted while the chain was being attached to it", c.Work.Name)
-		case c.InEffect(effective):
-			return nil
-		}
-		definition = effective
-		if err := tfkit.Sleep(ctx, poll); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("the policy %q does not take effect on the queue %q: after %s RabbitMQ says that the policies in effect are {%s}, without the dead-letter exchange %q. "+
-		"Look for a policy of higher priority, or for a key that the queue's type does not support. If there is neither, somebody else set a policy at the same moment, and RabbitMQ lost the effect "+
-		"of this one: delete it if it is still there, and apply again", c.AttachPolicy(), c.Work.Name, patience, definition.Text(), c.RetryExchange())
+	return tfkit.AwaitPolicy(ctx, r.data.Client, vhost, c.AttachPolicy(), c.Work.Name, c.InEffect)
 }
 
 // noPendingDeadLetters refuses a change of the chain's policy, to the one in
