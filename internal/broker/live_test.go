@@ -503,12 +503,16 @@ func TestLivePoliciesAtOnce(t *testing.T) {
 				without = append(without, queue{vhost, q.Name})
 			}
 			for _, q := range without[len(without)-atOnce:] {
-				all.Go(func() { must(t, c.SetPolicy(t.Context(), q.vhost, limit(q.name))) })
+				all.Go(func() {
+					if err := c.SetPolicy(t.Context(), q.vhost, limit(q.name)); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 			all.Wait()
 		}
 		for began := time.Now(); len(without) > 0; time.Sleep(time.Second) {
-			if time.Since(began) > 30*time.Second {
+			if time.Since(began) > 2*time.Minute {
 				t.Fatalf("no effect on %v", without)
 			}
 			without = slices.DeleteFunc(without, func(q queue) bool {
