@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -22,6 +23,7 @@ type Proxy struct {
 	server   *httptest.Server
 	mu       sync.Mutex
 	requests []Request
+	created  []string
 	hook     Hook
 }
 
@@ -61,6 +63,7 @@ func Start(endpoint string) (*Proxy, error) {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
 		},
+		ModifyResponse: p.noteCreated,
 		// Clients that are killed are what tests want, and not worth a line.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
@@ -82,6 +85,22 @@ func (p *Proxy) note(r *http.Request) Hook {
 	defer p.mu.Unlock()
 	p.requests = append(p.requests, Request{r.Method, r.URL.EscapedPath()})
 	return p.hook
+}
+
+func (p *Proxy) noteCreated(r *http.Response) error {
+	if r.Request.Method == http.MethodPut && r.StatusCode == http.StatusCreated {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.created = append(p.created, r.Request.URL.EscapedPath())
+	}
+	return nil
+}
+
+// Created returns the paths of the objects that the broker says are new.
+func (p *Proxy) Created() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.created)
 }
 
 // OnRequest sets the hook; nil forwards everything.

@@ -310,22 +310,22 @@ func TestAccAttachBesideAnotherChain(t *testing.T) {
 func TestAccAttachRedeclared(t *testing.T) {
 	eachExisting(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
 		a := newApplication(t, b, vhost, v.queueType, nil)
-		s := newSession(t, b, vhost, v, attached(map[string]any{"delays": []any{"6s"}}))
+		s := newSession(t, b, vhost, v, attached(map[string]any{"delays": []any{"30s"}}))
 		s.apply()
 		h := &harmed{others: others{t: t, b: b, vhost: vhost, queue: "orders"}, s: s, v: v, w: acctest.Worker(t, b, vhost)}
 		for range 20 {
 			h.publish("", "orders")
 			h.next("orders", 60*time.Second, reject)
 		}
-		if !within(60*time.Second, func() bool { return h.ready(tierName(v, "6s")) == 20 }) {
-			t.Fatalf("%d of 20 messages wait in the tier", h.ready(tierName(v, "6s")))
+		if !within(60*time.Second, func() bool { return h.ready(tierName(v, "30s")) == 20 }) {
+			t.Fatalf("%d of 20 messages wait in the tier", h.ready(tierName(v, "30s")))
 		}
 		a.delete()
 		if v.queueType == "quorum" {
 			a.table["x-queue-type"] = "classic"
 		}
 		a.declare()
-		if !within(60*time.Second, func() bool { return h.ready("orders.parking") == 20 }) {
+		if !within(2*time.Minute, func() bool { return h.ready("orders.parking") == 20 }) {
 			t.Errorf("%d of 20 messages are parked", h.ready("orders.parking"))
 		}
 		plan := s.plan()
@@ -340,7 +340,7 @@ func TestAccAttachRedeclared(t *testing.T) {
 		h.drain("orders.parking")
 		l := startTraffic(t, b, vhost)
 		l.waitFor(20)
-		if o := l.finish(30 * time.Second); o.deliveries > 2 {
+		if o := l.finish(90 * time.Second); o.deliveries > 2 {
 			t.Errorf("%s; expected 2 deliveries at most", o)
 		}
 	})
@@ -352,7 +352,7 @@ func lostBindings(v variant) []string {
 	if v.strategy == "routing_key" {
 		return append(lines, "bindings + orders.return -> orders")
 	}
-	return append(lines, "bindings + orders.return.6s -> orders")
+	return append(lines, "bindings + orders.return.30s -> orders")
 }
 
 // expectPolicyLine fails the test unless the plan wants this policy for the

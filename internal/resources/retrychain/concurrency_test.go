@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,9 +60,9 @@ func eachBrokerAndType(t *testing.T, test func(t *testing.T, b *rabbit.Broker, v
 }
 
 // TestAccTwoCreates: two states create one chain at once. Nobody takes away what
-// the one that succeeds has made. If none does, nothing is left. (RabbitMQ tells
-// two requests that arrive at once both that an object is new, and so both can
-// succeed, seldom.)
+// the one that succeeds has made. If none does, nothing is left. Seldom RabbitMQ
+// tells two requests that arrive at once both that an object is new. Then both can
+// succeed, or one takes back what both made, and the next apply makes it again.
 func TestAccTwoCreates(t *testing.T) {
 	eachBrokerAndType(t, func(t *testing.T, b *rabbit.Broker, v variant) {
 		var pairs sync.WaitGroup
@@ -77,9 +78,11 @@ func TestAccTwoCreates(t *testing.T) {
 
 // createTwice returns how many of two creates succeeded.
 func createTwice(t *testing.T, b *rabbit.Broker, vhost string, v variant) (winners int) {
-	one, other := newSession(t, b, vhost, v, nil), newSession(t, b, vhost, v, nil)
+	p, q := proxy.New(t, b.Endpoint), proxy.New(t, b.Endpoint)
+	one, other := newSession(t, behind(b, p), vhost, v, nil), newSession(t, behind(b, q), vhost, v, nil)
 	onePlan, otherPlan := one.plan(), other.plan()
 	first, second := atOnce(func() protocol.Diagnostics { return one.run(onePlan) }, func() protocol.Diagnostics { return other.run(otherPlan) })
+	madeTwice := slices.DeleteFunc(p.Created(), func(path string) bool { return !slices.Contains(q.Created(), path) })
 	for s, found := range map[*session]protocol.Diagnostics{one: first, other: second} {
 		expectNamed(t, found)
 		if failed := len(found.Errors()) > 0; failed != s.state.Value.IsNull() {
@@ -90,10 +93,15 @@ func createTwice(t *testing.T, b *rabbit.Broker, vhost string, v variant) (winne
 			continue
 		}
 		winners++
+		if len(madeTwice) > 0 {
+			t.Logf("RabbitMQ told both that these are new: %v", madeTwice)
+			s.settleOther()
+			continue
+		}
 		s.expectPlan(s.plan())
 		s.expectOnly()
 	}
-	if winners == 0 {
+	if winners == 0 && len(madeTwice) == 0 {
 		expectQueues(t, b, vhost)
 		one.apply()
 		one.expectOnly()

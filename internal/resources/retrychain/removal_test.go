@@ -179,7 +179,8 @@ func (f *flood) expectAll(api *rabbithole.Client) int {
 	missing, late := f.missing()
 	began := time.Now()
 	within := func(limit time.Duration) bool { return time.Since(began) < limit }
-	for ; len(missing) > 0 && within(time.Minute) || len(late) > 0 && within(6*time.Second); time.Sleep(100 * time.Millisecond) {
+	// A dead letter that found no way out of its tier tries again after 180 s.
+	for ; len(missing) > 0 && within(4*time.Minute) || len(late) > 0 && within(6*time.Second); time.Sleep(100 * time.Millisecond) {
 		f.collect(api)
 		missing, late = f.missing()
 	}
