@@ -6,9 +6,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"hash/fnv"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +28,13 @@ import (
 
 // Providers serves the provider in the test's own process.
 var Providers = map[string]func() (tfprotov6.ProviderServer, error){
-	"rabbitmq": providerserver.NewProtocol6WithError(provider.New("test")()),
+	"rabbitmq": func() (tfprotov6.ProviderServer, error) { return NewProvider(), nil },
+}
+
+// NewProvider returns a provider whose waits suit the brokers of the tests.
+func NewProvider() tfprotov6.ProviderServer {
+	interval := rabbit.StatisticsInterval(brokers.all)
+	return providerserver.NewProtocol6(provider.New("test", provider.WithStatisticsInterval(interval))())()
 }
 
 // startTimeout is long enough to make the trees of all brokers.
@@ -54,7 +62,7 @@ func Main(m *testing.M) {
 		_ = os.Setenv("TF_ACC_TERRAFORM_PATH", path)
 	}
 	code := m.Run()
-	if built.dir != "" {
+	if built.temporary {
 		_ = os.RemoveAll(built.dir)
 	}
 	if err := rabbit.StopAll(context.Background(), brokers.all); err != nil {
@@ -64,12 +72,42 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Each runs the test once per broker, as parallel subtests, and in parallel with
-// other tests: most of them wait most of the time. Without TF_ACC it skips.
+// EnvFull names the variable that asks for every test on every broker. Without it a
+// test runs once: see [Each].
+const EnvFull = "RETRYCHAIN_TEST_FULL"
+
+// Full says whether every test runs on every broker.
+func Full() bool { return os.Getenv(EnvFull) != "" }
+
+// Each runs the test on one of the brokers, chosen by the test's name, and with
+// [EnvFull] on each of them. It is for tests whose subject is the provider and not the
+// version of RabbitMQ. Subtests and other tests run in parallel: most of them wait
+// most of the time. Without TF_ACC it skips.
 func Each(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 	t.Helper()
 	t.Parallel()
-	for _, b := range Brokers(t) {
+	run(t, Spread(t.Name(), Brokers(t)), test)
+}
+
+// EachModern is [Each] for the brokers that write x-last-death headers, which strategy
+// "headers" needs.
+func EachModern(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
+	t.Helper()
+	t.Parallel()
+	run(t, Spread(t.Name(), modern(t)), test)
+}
+
+// EveryVersion runs the test on every broker, in any case: its subject is what RabbitMQ
+// does, or what the provider does differently by version.
+func EveryVersion(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
+	t.Helper()
+	t.Parallel()
+	run(t, Brokers(t), test)
+}
+
+func run(t *testing.T, brokers []*rabbit.Broker, test func(t *testing.T, b *rabbit.Broker)) {
+	t.Helper()
+	for _, b := range brokers {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
 			test(t, b)
@@ -77,17 +115,37 @@ func Each(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 	}
 }
 
-// EachModern runs the test on the brokers that write x-last-death headers,
-// which strategy "headers" needs.
-func EachModern(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
+// Spread returns the brokers that a test of this name runs on: one of them, or with
+// [EnvFull] all.
+func Spread(name string, brokers []*rabbit.Broker) []*rabbit.Broker {
+	if Full() || len(brokers) < 2 {
+		return brokers
+	}
+	i := int(hash(name) % uint32(len(brokers)))
+	return brokers[i : i+1]
+}
+
+// Sampled says whether the case of this number runs: every fourth does, and with
+// [EnvFull] all. Which of four depends on the name of the test.
+func Sampled(t *testing.T, number int) bool {
 	t.Helper()
-	Each(t, func(t *testing.T, b *rabbit.Broker) {
-		t.Helper()
-		if !Modern(b) {
-			t.Skipf("strategy headers needs RabbitMQ 3.13.3, this broker is %s", b.Version)
-		}
-		test(t, b)
-	})
+	return Full() || (uint32(number)+hash(t.Name()))%4 == 0
+}
+
+func hash(name string) uint32 {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(name))
+	return sum.Sum32()
+}
+
+// modern returns the brokers that strategy "headers" runs on.
+func modern(t *testing.T) []*rabbit.Broker {
+	t.Helper()
+	all := slices.DeleteFunc(slices.Clone(Brokers(t)), func(b *rabbit.Broker) bool { return !Modern(b) })
+	if len(all) == 0 {
+		t.Skip("strategy headers needs RabbitMQ 3.13.3, and no broker of these tests has it")
+	}
+	return all
 }
 
 // Modern says whether the broker is 3.13 or later.

@@ -4,11 +4,8 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
-
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 // Chain applies a rabbitmq_retry_chain named "orders" with these attributes,
@@ -35,7 +32,7 @@ func Chain(t *testing.T, b *rabbit.Broker, vhost string, attributes map[string]a
 // every plan and one for every apply.
 func Server(t *testing.T, b *rabbit.Broker) *protocol.Server {
 	t.Helper()
-	server := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+	server := protocol.New(t, NewProvider())
 	found := server.Configure(t, map[string]any{
 		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_endpoint": amqpAddress(b),
 	})

@@ -16,10 +16,16 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
+// EnvProvider names the variable with the folder of a provider that was built for
+// the brokers of the tests, so that not every package builds one.
+const EnvProvider = "RETRYCHAIN_TEST_PROVIDER"
+
 var built struct {
 	sync.Once
 	dir string
-	err error
+	// temporary: the folder was made by this process.
+	temporary bool
+	err       error
 }
 
 // Terraform prepares a folder in which the real CLI runs the real provider
@@ -137,16 +143,28 @@ func (k *Killable) Wait() bool {
 	return err == nil && !errors.As(err, &exit)
 }
 
-// buildProvider compiles the provider once for all tests of a package.
+// buildProvider compiles the provider once for all tests of a package, unless
+// [EnvProvider] names one.
 func buildProvider() {
+	if built.dir = os.Getenv(EnvProvider); built.dir != "" {
+		return
+	}
 	root, err := moduleRoot()
 	if err == nil {
 		built.dir, err = os.MkdirTemp("", "provider-under-test-")
+		built.temporary = true
 	}
 	if err == nil {
-		err = cli.BuildProvider(context.Background(), root, built.dir)
+		err = BuildProvider(context.Background(), root, built.dir, brokers.all)
 	}
 	built.err = err
+}
+
+// BuildProvider compiles the provider of the module at root into dir, with waits that
+// suit the brokers.
+func BuildProvider(ctx context.Context, root, dir string, all []*rabbit.Broker) error {
+	interval := rabbit.StatisticsInterval(all)
+	return cli.BuildProvider(ctx, root, dir, "-ldflags=-s -w -X main.statisticsInterval="+interval.String())
 }
 
 // moduleRoot is the nearest folder above with a go.mod.

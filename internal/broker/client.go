@@ -9,6 +9,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -44,7 +45,9 @@ type Client struct {
 	amqp amqpSettings
 	// openSession connects to a virtual host over AMQP.
 	openSession func(ctx context.Context, vhost string) (session, error)
-	proof       proofTiming
+	// statistics is how often the broker renews its counts.
+	statistics time.Duration
+	proof      proofTiming
 	sleep       func(context.Context, time.Duration) error
 }
 
@@ -74,6 +77,7 @@ func New(cfg Config) (*Client, error) {
 	if parallel <= 0 {
 		parallel = DefaultMaxParallelRequests
 	}
+	statistics := cmp.Or(cfg.StatisticsInterval, DefaultStatisticsInterval)
 	transport, err := newTransport(cfg, tlsConfig, parallel)
 	if err != nil {
 		return nil, err
@@ -87,7 +91,9 @@ func New(cfg Config) (*Client, error) {
 		retry:     newRetryPolicy(cfg),
 		slots:     make(chan struct{}, parallel),
 		amqp:      amqp,
-		proof:     productionProof,
+
+		statistics: statistics,
+		proof:     proofTimingFor(statistics),
 		sleep:     sleep,
 	}
 	c.openSession = c.openAMQP
@@ -96,6 +102,9 @@ func New(cfg Config) (*Client, error) {
 
 // Endpoint returns the URL of the management API, without credentials.
 func (c *Client) Endpoint() string { return c.endpoint.String() }
+
+// StatisticsInterval returns how often the broker renews its counts of messages.
+func (c *Client) StatisticsInterval() time.Duration { return c.statistics }
 
 // Username returns the name of the user that makes the requests.
 func (c *Client) Username() string { return c.username }

@@ -21,6 +21,8 @@ const (
 	DefaultRequestTimeout      = 30 * time.Second
 	DefaultMaxRetries          = 5
 	DefaultMaxParallelRequests = 10
+	// DefaultStatisticsInterval is RabbitMQ's collect_statistics_interval.
+	DefaultStatisticsInterval = 5 * time.Second
 )
 
 // Config says how to reach a broker.
@@ -51,6 +53,10 @@ type Config struct {
 	MaxRetries int
 	// MaxParallelRequests limits the requests under way at once; 0 means 10.
 	MaxParallelRequests int
+	// StatisticsInterval is how often the broker renews its counts of messages; 0
+	// means 5 s, RabbitMQ's default. What must outlast old counts takes a multiple
+	// of it, so a value below the broker's own makes full queues look empty.
+	StatisticsInterval time.Duration
 	// UserAgent is sent as the User-Agent header.
 	UserAgent string
 	// AMQPEndpoint is amqp(s)://host[:port]. When it is empty, the host of

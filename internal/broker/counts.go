@@ -178,7 +178,8 @@ func isNotFound(err error) bool {
 // 10 s: only what they say after this time counts. On a busy broker they can be
 // older still, and so dead letters have some more time to arrive.
 func (c *Client) PendingDeadLetters(ctx context.Context, vhost, queue string) (int64, Counts, error) {
-	const settle, patience, poll = 7 * time.Second, 20 * time.Second, time.Second
+	const patience = 20 * time.Second
+	settle := c.statistics * 7 / 5
 	for began := time.Now(); ; {
 		counts, err := c.Counts(ctx, vhost, queue)
 		if err != nil {
@@ -192,7 +193,7 @@ func (c *Client) PendingDeadLetters(ctx context.Context, vhost, queue string) (i
 			return 0, counts, fmt.Errorf("the broker does not report the number of messages in queue %q, and so nobody knows whether dead letters are on their way, which RabbitMQ would delete. "+
 				"Nothing was changed; apply again", queue)
 		}
-		if err := c.sleep(ctx, poll); err != nil {
+		if err := c.sleep(ctx, c.statistics/5); err != nil {
 			return 0, counts, err
 		}
 	}

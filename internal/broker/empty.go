@@ -12,7 +12,6 @@ import (
 )
 
 // proofTiming are the times of [Client.ProveEmpty] and [Client.DeleteQueue].
-// Tests shorten them.
 type proofTiming struct {
 	// interval lies between the two reads.
 	interval time.Duration
@@ -28,11 +27,14 @@ type proofTiming struct {
 	grace time.Duration
 }
 
-// RabbitMQ refreshes counts every 5 s. A new quorum queue with 300 messages
-// showed zeros until 6.7 s on 4.3.6, and no counts for up to 10 s on 3.10.8.
-var productionProof = proofTiming{
-	interval: 10 * time.Second, patience: 20 * time.Second, poll: 2 * time.Second, settle: 2 * time.Minute,
-	leader: 10 * time.Second, grace: 30 * time.Second,
+// proofTimingFor returns the times for a broker that renews its counts this often.
+// With RabbitMQ's default of 5 s, a new quorum queue with 300 messages showed zeros
+// until 6.7 s on 4.3.6, and no counts for up to 10 s on 3.10.8.
+func proofTimingFor(statistics time.Duration) proofTiming {
+	return proofTiming{
+		interval: 2 * statistics, patience: 4 * statistics, poll: statistics * 2 / 5, settle: 24 * statistics,
+		leader: 10 * time.Second, grace: 30 * time.Second,
+	}
 }
 
 // ProveEmpty proves that none of the queues holds a message or has a consumer.
@@ -47,7 +49,7 @@ var productionProof = proofTiming{
 // Stop the traffic first: the proof covers what happened before the call. For
 // the same reason calls do not share their reads, only their waits: however
 // many queues a call has and however many calls run at once, each takes about
-// 10 s, and about 10 s more when a queue is so new that it has no counts yet,
+// 10 s (two of [Config.StatisticsInterval]), and about 10 s more when a queue is so new that it has no counts yet,
 // or when its counts still tell of messages that are gone. A call returns at
 // once when a queue is certain to hold messages.
 //

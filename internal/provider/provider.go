@@ -4,6 +4,7 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -34,12 +35,28 @@ var (
 )
 
 type rabbitmqProvider struct {
-	version string
+	version    string
+	statistics time.Duration
+}
+
+// Option changes a provider.
+type Option func(*rabbitmqProvider)
+
+// WithStatisticsInterval is for tests, whose brokers renew their counts of messages
+// more often than every 5 s. See [broker.Config].
+func WithStatisticsInterval(interval time.Duration) Option {
+	return func(p *rabbitmqProvider) { p.statistics = interval }
 }
 
 // New returns a constructor of the provider in the given version.
-func New(version string) func() provider.Provider {
-	return func() provider.Provider { return &rabbitmqProvider{version: version} }
+func New(version string, options ...Option) func() provider.Provider {
+	return func() provider.Provider {
+		p := &rabbitmqProvider{version: version}
+		for _, set := range options {
+			set(p)
+		}
+		return p
+	}
 }
 
 func (p *rabbitmqProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
@@ -61,6 +78,7 @@ func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.Configure
 		if resp.Diagnostics.HasError() {
 			return
 		}
+		settings.StatisticsInterval = p.statistics
 		settings.UserAgent = "terraform-provider-rabbitmq/" + p.version
 		client, err := broker.New(settings)
 		if err != nil {

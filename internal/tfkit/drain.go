@@ -16,16 +16,12 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// Times of a drain.
-const (
-	// proofTime is what a proof that a queue is empty takes: two reads, and some
-	// time for them.
-	proofTime = 15 * time.Second
-	// drainGrace is how long after its delay a tier is waited for.
-	drainGrace = time.Minute
-	// drainPoll lies between two looks at tiers that hold messages.
-	drainPoll = 2 * time.Second
-)
+// drainGrace is how long after its delay a tier is waited for.
+const drainGrace = time.Minute
+
+// ProofTime is what a proof that a queue is empty takes: two reads, and some time
+// for them. With RabbitMQ's default statistics interval it is 15 s.
+func ProofTime(client *broker.Client) time.Duration { return 3 * client.StatisticsInterval() }
 
 // Drain waits for retired tiers to give back their messages, as long as the
 // time of the update allows, and removes those that are empty. What is left
@@ -104,7 +100,7 @@ func (d *Drain) wait(ctx context.Context) error {
 		if !slices.ContainsFunc(d.left, func(t retry.Tier) bool { return d.worthWaiting(ctx, t) }) {
 			return nil
 		}
-		if err := Sleep(ctx, drainPoll); err != nil {
+		if err := Sleep(ctx, d.client.StatisticsInterval()*2/5); err != nil {
 			return err
 		}
 	}
@@ -118,7 +114,8 @@ func (d *Drain) worthWaiting(ctx context.Context, tier retry.Tier) bool {
 		return false
 	}
 	deadline, limited := ctx.Deadline()
-	return !limited || over.Add(proofTime).Before(deadline) && time.Until(deadline) > proofTime
+	proof := ProofTime(d.client)
+	return !limited || over.Add(proof).Before(deadline) && time.Until(deadline) > proof
 }
 
 // remove removes all tiers but those that the proof left over, one by one. A

@@ -76,7 +76,7 @@ func up(ctx context.Context, o options) error {
 	log := &lineWriter{to: os.Stderr}
 	var all []rabbit.Options
 	for _, v := range versions {
-		o := rabbit.Options{Version: v, Dir: filepath.Join(dir, v), Detached: true, Log: log}
+		o := rabbit.Options{Version: v, FastStatistics: true, Dir: filepath.Join(dir, v), Detached: true, Log: log}
 		if err := os.RemoveAll(o.Dir); err != nil { // of a start that failed
 			return err
 		}

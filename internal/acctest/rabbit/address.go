@@ -29,6 +29,9 @@ const (
 	// EnvDelayedEndpoints names the variable with brokers that have the plugin
 	// rabbitmq_delayed_message_exchange, written as in [EnvEndpoints].
 	EnvDelayedEndpoints = "RABBITMQ_TEST_DELAYED_ENDPOINTS"
+	// EnvStatistics names the variable that says how often these brokers renew their
+	// counts, such as "1.5s". Without it they do so every 5 s, RabbitMQ's default.
+	EnvStatistics = "RABBITMQ_TEST_STATISTICS_INTERVAL"
 	// EnvVersions names the variable that selects brokers by version:
 	// "3.10,4.0".
 	EnvVersions = "RETRYCHAIN_BROKERS"
@@ -77,10 +80,40 @@ func Environment(brokers []*Broker) []string {
 		endpoints = append(endpoints, u.String())
 		amqp = append(amqp, b.AMQP)
 	}
-	return []string{
+	env := []string{
 		EnvEndpoints + "=" + strings.Join(endpoints, ","),
 		EnvAMQPEndpoints + "=" + strings.Join(amqp, ","),
 	}
+	if interval := StatisticsInterval(brokers); interval > 0 {
+		env = append(env, EnvStatistics+"="+interval.String())
+	}
+	return env
+}
+
+// StatisticsInterval is how often the slowest of the brokers renews its counts; 0 is
+// RabbitMQ's default.
+func StatisticsInterval(brokers []*Broker) time.Duration {
+	var slowest time.Duration
+	for _, b := range brokers {
+		if b.StatisticsInterval == 0 {
+			return 0
+		}
+		slowest = max(slowest, b.StatisticsInterval)
+	}
+	return slowest
+}
+
+// givenStatistics reads [EnvStatistics].
+func givenStatistics() (time.Duration, error) {
+	text := os.Getenv(EnvStatistics)
+	if text == "" {
+		return 0, nil
+	}
+	interval, err := time.ParseDuration(text)
+	if err != nil || interval <= 0 {
+		return 0, fmt.Errorf("%s is %q: give a duration such as 1.5s", EnvStatistics, text)
+	}
+	return interval, nil
 }
 
 // given returns the brokers the environment names, of the wanted versions or
@@ -92,8 +125,13 @@ func given(ctx context.Context, wanted []string) ([]*Broker, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	interval, err := givenStatistics()
+	if err != nil {
+		return nil, err
+	}
 	var chosen []*Broker
 	for _, b := range brokers {
+		b.StatisticsInterval = interval
 		if err := b.answers(ctx); err != nil {
 			return nil, fmt.Errorf("broker from %s: %w", EnvEndpoints, err)
 		}

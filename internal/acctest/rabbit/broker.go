@@ -51,6 +51,9 @@ type Broker struct {
 	// Username and Password are those of an administrator.
 	Username string `json:"username"`
 	Password string `json:"password"`
+	// StatisticsInterval is how often the broker renews its counts of messages, or 0
+	// for RabbitMQ's default.
+	StatisticsInterval time.Duration `json:"statistics_interval,omitempty"`
 	// Source says where the broker came from, for people.
 	Source string `json:"source"`
 	// Dir is the directory with the node's configuration, data and logs, or
@@ -82,6 +85,8 @@ type Options struct {
 	Plugins []string
 	// ExtraConfig is appended to rabbitmq.conf.
 	ExtraConfig string
+	// FastStatistics makes the broker renew its counts every [FastStatisticsInterval].
+	FastStatistics bool
 	// IPv6 moves the management listener from 127.0.0.1 to ::1.
 	IPv6 bool
 	// Detached lets the broker outlive this process. Otherwise it is killed
@@ -191,7 +196,7 @@ func All(ctx context.Context) ([]*Broker, error) {
 	}
 	var all []Options
 	for _, v := range versions {
-		all = append(all, Options{Version: v, Log: os.Stderr})
+		all = append(all, Options{Version: v, FastStatistics: true, Log: os.Stderr})
 	}
 	return StartAll(ctx, all)
 }

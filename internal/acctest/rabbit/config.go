@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // ports are the listeners of a broker. TLS is 0 without https.
@@ -45,6 +46,9 @@ func (o Options) managementIP() string {
 // broker describes the broker that these options make on these ports.
 func (o Options) broker(p ports) *Broker {
 	b := &Broker{Username: "guest", Password: "guest"}
+	if o.FastStatistics {
+		b.StatisticsInterval = FastStatisticsInterval
+	}
 	b.AMQP = b.amqpURL("127.0.0.1", p.amqp)
 	address := func(scheme string, port int) string {
 		return scheme + "://" + net.JoinHostPort(o.managementIP(), fmt.Sprint(port)) + o.PathPrefix
@@ -68,6 +72,21 @@ const (
 	walBytes   = 16 << 30
 	walEntries = 1_000_000_000
 )
+
+// FastStatisticsInterval is how often a broker with [Options.FastStatistics] renews
+// its counts, with some time for a busy machine: new counts showed after 1.5 s at the
+// latest on 3.10.8, 4.0.5 and 4.3.6. The management API samples every second at most.
+const FastStatisticsInterval = 1500 * time.Millisecond
+
+// advancedConfig returns advanced.config, which may not be empty.
+func (o Options) advancedConfig() string {
+	if !o.FastStatistics {
+		return "[].\n"
+	}
+	return `[{rabbit, [{collect_statistics_interval, 500}, {quorum_tick_interval, 500}]},
+ {rabbitmq_management, [{sample_retention_policies, [{global, [{60, 1}]}, {basic, [{60, 1}]}, {detailed, [{60, 1}]}]}]}].
+`
+}
 
 // config returns rabbitmq.conf for a node that keeps its TLS files in dir.
 // A public node listens on every address, as one in a container must.

@@ -129,6 +129,7 @@ func (c *container) configure(ctx context.Context, o Options, inside ports) erro
 	// The image has files of its own in conf.d; the last one counts.
 	files := map[string]string{
 		"conf.d/99-test.conf": o.config(inside, etc, true),
+		"advanced.config":     o.advancedConfig(),
 		"enabled_plugins":     o.plugins(),
 	}
 	for name, text := range files {

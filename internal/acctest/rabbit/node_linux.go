@@ -117,6 +117,7 @@ func (n *node) makeDir(dir string) error {
 func (n *node) writeFiles(o Options, p ports) error {
 	files := map[string]string{
 		"rabbitmq.conf":   o.config(p, n.Install.inside(n.Dir), false),
+		"advanced.config": o.advancedConfig(),
 		"enabled_plugins": o.plugins(),
 		"env.conf":        "",
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 func TestMain(m *testing.M) { acctest.Main(m) }
@@ -30,7 +28,7 @@ const typeName = "rabbitmq_parked_messages"
 // serve configures the provider; settings override the broker's.
 func serve(t *testing.T, b *rabbit.Broker, settings map[string]any) *protocol.Server {
 	t.Helper()
-	server := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+	server := protocol.New(t, acctest.NewProvider())
 	config := map[string]any{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password}
 	for name, value := range settings {
 		config[name] = value
@@ -287,7 +285,7 @@ func TestAccRefused(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
-	server := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+	server := protocol.New(t, acctest.NewProvider())
 	for path, config := range map[string]map[string]any{
 		"queue":               {"queue": ""},
 		"limit":               {"queue": "q", "limit": -1},

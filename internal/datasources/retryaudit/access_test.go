@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
@@ -14,7 +13,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/proxy"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 // asUser makes a user with one tag, who may neither configure nor write nor read
@@ -102,7 +100,7 @@ func TestAccUnusableBroker(t *testing.T) {
 
 func TestBrokerThatIsNotKnownYet(t *testing.T) {
 	t.Parallel()
-	s := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+	s := protocol.New(t, acctest.NewProvider())
 	if found := s.Configure(t, map[string]any{"endpoint": protocol.Unknown, "username": "a", "password": "b"}); len(found) > 0 {
 		t.Fatal(found)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 func TestMain(m *testing.M) { acctest.Main(m) }
@@ -27,7 +25,7 @@ const patience = 60 * time.Second
 // configured is a provider that talks to the broker.
 func configured(t *testing.T, b *rabbit.Broker) *protocol.Server {
 	t.Helper()
-	s := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+	s := protocol.New(t, acctest.NewProvider())
 	config := map[string]any{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "max_retries": 0}
 	if found := s.Configure(t, config); len(found) > 0 {
 		t.Fatal(found)

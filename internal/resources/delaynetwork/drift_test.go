@@ -6,13 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 const networkType = "rabbitmq_delay_network"
@@ -106,7 +104,7 @@ func TestAccEveryDeletedObject(t *testing.T) {
 		vhost := acctest.VHost(t, b)
 		config := map[string]any{"name": "delays", "vhost": vhost, "unit": "1s", "levels": 2, "deletion_policy": "delete"}
 		server := func() *protocol.Server {
-			s := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+			s := protocol.New(t, acctest.NewProvider())
 			found := s.Configure(t, map[string]any{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password})
 			if len(found) > 0 {
 				t.Fatal(found)

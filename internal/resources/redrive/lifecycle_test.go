@@ -6,13 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 // TestAccTriggers: the resource runs when it is created and when an argument or
@@ -112,7 +110,7 @@ resource "rabbitmq_redrive" "one" {
 // anything runs, in the resource and in the action.
 func TestRefusedByValidate(t *testing.T) {
 	t.Parallel()
-	s := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+	s := protocol.New(t, acctest.NewProvider())
 	for i, c := range []struct {
 		kind   string
 		change object

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -20,7 +19,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +41,7 @@ type object = map[string]any
 // server is a provider that is configured for the broker. change may be nil.
 func server(t *testing.T, b *rabbit.Broker, change object) *protocol.Server {
 	t.Helper()
-	s := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+	s := protocol.New(t, acctest.NewProvider())
 	config := object{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_endpoint": "amqp://" + amqpHost(t, b)}
 	for name, value := range change {
 		config[name] = value

@@ -15,16 +15,8 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// Times of a detachment.
-const (
-	// grace is how long after its delay a message may take to come back.
-	grace = 3 * time.Second
-	// proofTime is what a proof that queues are empty takes at least. A shorter
-	// delay is waited for without one.
-	proofTime = 15 * time.Second
-	// poll lies between two looks at tiers that hold messages.
-	poll = 5 * time.Second
-)
+// grace is how long after its delay a message may take to come back.
+const grace = 3 * time.Second
 
 // remove detaches the queue as on_detach and the deletion policy say.
 func (r *attachmentResource) remove(ctx context.Context, state model, f *facts, diags *diag.Diagnostics) {
@@ -169,18 +161,19 @@ func (d detachment) tiers(ctx context.Context) ([]retry.Tier, error) {
 }
 
 // wait returns when the longest delay is over, or earlier when all tiers are
-// proved empty.
+// proved empty. A delay that is shorter than a proof is waited for without one.
 func (d detachment) wait(ctx context.Context, tiers []retry.Tier, longest time.Duration) error {
+	client := d.r.data.Client
 	over := time.Now().Add(longest + grace)
-	for longest > proofTime && time.Until(over) > 0 {
-		full, err := d.r.data.Client.ProveEmpty(ctx, d.vhost, tfkit.TierQueues(tiers))
+	for longest > tfkit.ProofTime(client) && time.Until(over) > 0 {
+		full, err := client.ProveEmpty(ctx, d.vhost, tfkit.TierQueues(tiers))
 		if err != nil {
 			return err
 		}
 		if len(full) == 0 {
 			return nil
 		}
-		if err := tfkit.Sleep(ctx, min(poll, max(0, time.Until(over)))); err != nil {
+		if err := tfkit.Sleep(ctx, min(client.StatisticsInterval(), max(0, time.Until(over)))); err != nil {
 			return err
 		}
 	}

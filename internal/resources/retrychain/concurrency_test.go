@@ -10,14 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/proxy"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 // run carries out a plan that was made before, or one that destroys the chain,
@@ -274,7 +272,7 @@ func readIf(t *testing.T, server *protocol.Server, state protocol.State) protoco
 // newProvider is a provider with few connections.
 func newProvider(t *testing.T, b *rabbit.Broker) *protocol.Server {
 	t.Helper()
-	server := protocol.New(t, providerserver.NewProtocol6(provider.New("test")())())
+	server := protocol.New(t, acctest.NewProvider())
 	found := server.Configure(t, map[string]any{
 		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_endpoint": "amqp://" + amqpHost(b), "max_parallel_requests": 4,
 	})

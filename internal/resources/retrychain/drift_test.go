@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -17,7 +16,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
 )
 
 // drift is something that somebody did to the broker by hand.
@@ -125,7 +123,7 @@ func newSession(t *testing.T, b *rabbit.Broker, vhost string, v variant, more ma
 
 func (s *session) provider() *protocol.Server {
 	s.t.Helper()
-	server := protocol.New(s.t, providerserver.NewProtocol6(provider.New("test")())())
+	server := protocol.New(s.t, acctest.NewProvider())
 	found := server.Configure(s.t, map[string]any{
 		"endpoint": s.b.Endpoint, "username": s.b.Username, "password": s.b.Password, "amqp_endpoint": "amqp://" + amqpHost(s.b),
 	})
