@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"hash/fnv"
 	"net/http"
 	"net/url"
 	"os"
@@ -72,21 +71,14 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// EnvFull names the variable that asks for every test on every broker. Without it a
-// test runs once: see [Each].
-const EnvFull = "RETRYCHAIN_TEST_FULL"
-
-// Full says whether every test runs on every broker.
-func Full() bool { return os.Getenv(EnvFull) != "" }
-
 // Each runs the test on one of the brokers, chosen by the test's name, and with
-// [EnvFull] on each of them. It is for tests whose subject is the provider and not the
+// [rabbit.EnvFull] on each of them. It is for tests whose subject is the provider and not the
 // version of RabbitMQ. Subtests and other tests run in parallel: most of them wait
 // most of the time. Without TF_ACC it skips.
 func Each(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 	t.Helper()
 	t.Parallel()
-	run(t, Spread(t.Name(), Brokers(t)), test)
+	run(t, rabbit.Spread(t.Name(), Brokers(t)), test)
 }
 
 // EachModern is [Each] for the brokers that write x-last-death headers, which strategy
@@ -94,7 +86,7 @@ func Each(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 func EachModern(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 	t.Helper()
 	t.Parallel()
-	run(t, Spread(t.Name(), modern(t)), test)
+	run(t, rabbit.Spread(t.Name(), modern(t)), test)
 }
 
 // EveryVersion runs the test on every broker, in any case: its subject is what RabbitMQ
@@ -115,27 +107,10 @@ func run(t *testing.T, brokers []*rabbit.Broker, test func(t *testing.T, b *rabb
 	}
 }
 
-// Spread returns the brokers that a test of this name runs on: one of them, or with
-// [EnvFull] all.
-func Spread(name string, brokers []*rabbit.Broker) []*rabbit.Broker {
-	if Full() || len(brokers) < 2 {
-		return brokers
-	}
-	i := int(hash(name) % uint32(len(brokers)))
-	return brokers[i : i+1]
-}
-
-// Sampled says whether the case of this number runs: every fourth does, and with
-// [EnvFull] all. Which of four depends on the name of the test.
+// Sampled says whether the case of this number runs, see [rabbit.Sampled].
 func Sampled(t *testing.T, number int) bool {
 	t.Helper()
-	return Full() || (uint32(number)+hash(t.Name()))%4 == 0
-}
-
-func hash(name string) uint32 {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(name))
-	return sum.Sum32()
+	return rabbit.Sampled(t.Name(), number)
 }
 
 // modern returns the brokers that strategy "headers" runs on.

@@ -48,7 +48,7 @@ type Client struct {
 	// statistics is how often the broker renews its counts.
 	statistics time.Duration
 	proof      proofTiming
-	sleep       func(context.Context, time.Duration) error
+	sleep      func(context.Context, time.Duration) error
 }
 
 // New returns a client for the broker that cfg describes. It checks cfg and
@@ -93,8 +93,8 @@ func New(cfg Config) (*Client, error) {
 		amqp:      amqp,
 
 		statistics: statistics,
-		proof:     proofTimingFor(statistics),
-		sleep:     sleep,
+		proof:      proofTimingFor(statistics),
+		sleep:      sleep,
 	}
 	c.openSession = c.openAMQP
 	return c, nil

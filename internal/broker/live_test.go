@@ -85,7 +85,7 @@ func (b liveBroker) user(t *testing.T, tags ...string) *Client {
 
 func (b liveBroker) client(t *testing.T, options ...func(*Config)) *Client {
 	t.Helper()
-	cfg := Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password}
+	cfg := Config{Endpoint: b.Endpoint, Username: b.Username, Password: b.Password, StatisticsInterval: b.StatisticsInterval}
 	for _, set := range options {
 		set(&cfg)
 	}

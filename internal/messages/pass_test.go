@@ -25,7 +25,8 @@ type bench struct {
 	admin  *rabbithole.Client
 }
 
-// eachQueueType runs the test on every broker, for each type of queue.
+// eachQueueType runs the test for each type of queue, on a broker as
+// [rabbit.Spread] says.
 func eachQueueType(t *testing.T, test func(t *testing.T, b bench, kind string)) {
 	t.Helper()
 	t.Parallel()
@@ -36,9 +37,9 @@ func eachQueueType(t *testing.T, test func(t *testing.T, b bench, kind string)) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range brokers {
+	for _, b := range rabbit.Spread(t.Name(), brokers) {
 		for _, kind := range []string{"classic", "quorum"} {
-			t.Run(b.Name+" "+kind, func(t *testing.T) {
+			t.Run(b.Name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				test(t, newBench(t, b), kind)
 			})

@@ -67,7 +67,7 @@ func TestDifferential(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range brokers {
-		t.Run(b.Version, func(t *testing.T) {
+		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, b)
 			t.Run("journeys", func(t *testing.T) { compareJourneys(t, h, seed, cases) })
@@ -209,7 +209,7 @@ func TestDelayedExchange(t *testing.T) {
 	}
 	seed, cases := number(t, envSeed, 1), number(t, envCases, 64)
 	for _, b := range brokers {
-		t.Run(b.Version, func(t *testing.T) {
+		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, b)
 			h.compareAll(t, draws(t, seed, cases, "d", h.version, heldBackCase))

@@ -33,7 +33,7 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range brokers {
-		t.Run(b.Version, func(t *testing.T) {
+		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
 			for name, test := range map[string]func(*testing.T, *policyHost){
 				"random, policies first": func(t *testing.T, h *policyHost) { comparePolicies(t, h, seed, true) },

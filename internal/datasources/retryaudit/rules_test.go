@@ -669,7 +669,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 }
 
 func TestAccRules(t *testing.T) {
-	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
+	acctest.EveryVersion(t, func(t *testing.T, b *rabbit.Broker) {
 		for name, test := range ruleTests {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -48,6 +48,9 @@ func expectWorks(t *testing.T, b *rabbit.Broker, vhost string) {
 func TestAccKilledCreate(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		for i, at := range []int64{2, 3, 6, 9, 10, 13, 15, 24, writes} {
+			if !acctest.Sampled(t, i) {
+				continue
+			}
 			more := []string{`queue_type = "classic"`, "", `dead_letter_strategy = "at-most-once"`}[i%3]
 			t.Run(fmt.Sprint(at), func(t *testing.T) {
 				t.Parallel()
@@ -112,6 +115,9 @@ func TestAccFailedCreate(t *testing.T) {
 func TestAccKilledDestroy(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		for i, at := range []int64{2, 5, 8, 11} {
+			if !acctest.Sampled(t, i) {
+				continue
+			}
 			t.Run(fmt.Sprint(at), func(t *testing.T) {
 				t.Parallel()
 				vhost := acctest.VHost(t, b)

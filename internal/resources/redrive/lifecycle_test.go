@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"

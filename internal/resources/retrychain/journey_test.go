@@ -59,16 +59,21 @@ resource "rabbitmq_retry_chain" "orders" {
 `, vhost, v.strategy, v.queueType, v.deadLetterStrategy, delays, more)
 }
 
-// eachVariant runs the test for every broker and every combination of settings.
+// eachVariant runs the test for every combination of settings.
 func eachVariant(t *testing.T, test func(t *testing.T, b *rabbit.Broker, vhost string, v variant)) {
-	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
+	acctest.Each(t, everyVariant(test))
+}
+
+// everyVariant is the test of a broker for every combination of settings.
+func everyVariant(test func(t *testing.T, b *rabbit.Broker, vhost string, v variant)) func(t *testing.T, b *rabbit.Broker) {
+	return func(t *testing.T, b *rabbit.Broker) {
 		for _, v := range variants(b) {
 			t.Run(v.String(), func(t *testing.T) {
 				t.Parallel()
 				test(t, b, acctest.VHost(t, b), v)
 			})
 		}
-	})
+	}
 }
 
 // emptyPlan expects that nothing is left to do.
@@ -79,7 +84,7 @@ func emptyPlan() resource.ConfigPlanChecks {
 // TestAccJourney rejects a message at every attempt and looks at each stage:
 // its time, its headers and its count.
 func TestAccJourney(t *testing.T) {
-	eachVariant(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
+	acctest.EveryVersion(t, everyVariant(func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
 		resource.Test(t, resource.TestCase{
 			ProtoV6ProviderFactories: acctest.Providers,
 			Steps: []resource.TestStep{{
@@ -90,7 +95,7 @@ func TestAccJourney(t *testing.T) {
 				},
 			}},
 		})
-	})
+	}))
 }
 
 func followOne(t *testing.T, b *rabbit.Broker, vhost string, v variant, delays []time.Duration) error {

@@ -80,13 +80,17 @@ func (k killed) brokers(t *testing.T) []*rabbit.Broker {
 // request does.) The configuration is reverted then: nothing of the change
 // stays, and no message is lost. A change of delays ends before each of its
 // writes, and the others, to save time, before every other one; the ends meet
-// the brokers and queue types in turn.
+// the brokers and queue types in turn. Without [rabbit.EnvFull] it tries every fourth
+// of these ends.
 func TestAccKilledAndReverted(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, k := range kills {
 		all := k.brokers(t)
 		for at := k.writes + 1; at > 0; at -= k.step { // the last ones take longest
 			turn := int(at / k.step)
+			if !acctest.Sampled(t, turn) {
+				continue
+			}
 			b, v := all[turn%len(all)], queueTypes[turn/len(all)%len(queueTypes)]
 			t.Run(fmt.Sprintf("%s/%d/%s%s", k.name, at, b.Name, v), func(t *testing.T) {
 				t.Parallel()
@@ -132,7 +136,7 @@ func (k killed) revert(t *testing.T, b *rabbit.Broker, v variant, at int64) {
 func TestAccKilledAgainAndAgain(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for i, k := range kills {
-		for j, b := range k.brokers(t) {
+		for j, b := range rabbit.Spread(k.name, k.brokers(t)) {
 			v := queueTypes[(i+j)%len(queueTypes)]
 			t.Run(fmt.Sprintf("%s/%s%s", k.name, b.Name, v), func(t *testing.T) {
 				t.Parallel()
@@ -290,13 +294,17 @@ func refuseDeletion(p *proxy.Proxy, kind string) *atomic.Int64 {
 }
 
 // TestAccKilledDestroy ends the provider before each write of a destroy. The
-// next destroy removes the rest; or an apply makes the chain whole again.
+// next destroy removes the rest; or an apply makes the chain whole again. Without
+// [rabbit.EnvFull] it tries every fourth end.
 func TestAccKilledDestroy(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const writes = 10
 	all := acctest.Brokers(t)
 	for i := range writes + 1 {
 		for j, then := range []string{"destroyed", "applied"} {
+			if !acctest.Sampled(t, 2*i+j) {
+				continue
+			}
 			b := all[(i+j)%len(all)]
 			v := turn(b, i)
 			t.Run(fmt.Sprintf("%d/%s/%s/%s", i+1, then, b.Name, v), func(t *testing.T) {
