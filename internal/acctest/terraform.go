@@ -16,10 +16,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
-// EnvProvider names the variable with the folder of a provider that was built for
-// the brokers of the tests, so that not every package builds one.
-const EnvProvider = "RETRYCHAIN_TEST_PROVIDER"
-
 var built struct {
 	sync.Once
 	dir string
@@ -144,9 +140,9 @@ func (k *Killable) Wait() bool {
 }
 
 // buildProvider compiles the provider once for all tests of a package, unless
-// [EnvProvider] names one.
+// [cli.EnvProvider] names one.
 func buildProvider() {
-	if built.dir = os.Getenv(EnvProvider); built.dir != "" {
+	if built.dir = os.Getenv(cli.EnvProvider); built.dir != "" {
 		return
 	}
 	root, err := moduleRoot()
@@ -155,16 +151,9 @@ func buildProvider() {
 		built.temporary = true
 	}
 	if err == nil {
-		err = BuildProvider(context.Background(), root, built.dir, brokers.all)
+		err = cli.BuildTestProvider(context.Background(), root, built.dir, rabbit.StatisticsInterval(brokers.all))
 	}
 	built.err = err
-}
-
-// BuildProvider compiles the provider of the module at root into dir, with waits that
-// suit the brokers.
-func BuildProvider(ctx context.Context, root, dir string, all []*rabbit.Broker) error {
-	interval := rabbit.StatisticsInterval(all)
-	return cli.BuildProvider(ctx, root, dir, "-ldflags=-s -w -X main.statisticsInterval="+interval.String())
 }
 
 // moduleRoot is the nearest folder above with a go.mod.

@@ -3,16 +3,16 @@
 //	brokers up     [--versions LIST] [--state DIR] [--print-env]  start brokers that keep running
 //	brokers status [--state DIR] [--print-env]                    say which of them run
 //	brokers down   [--state DIR]                                  end them
-//	brokers exec   [--versions LIST] -- COMMAND [ARGUMENT...]     start brokers, run a command, end them
 //	brokers prepare [--versions LIST]                             only install or download what is needed
 //
 // LIST is a list of versions such as 3.10,4.0. The default is the environment
-// variable RETRYCHAIN_BROKERS, or else all versions that are tested. The
-// command of exec finds the brokers in RABBITMQ_TEST_ENDPOINTS and
-// RABBITMQ_TEST_AMQP_ENDPOINTS; when the first is set already, exec starts none.
+// variable RETRYCHAIN_BROKERS, or else all versions that are tested. Tests use the
+// brokers that --print-env names:
 //
-// The exit code is that of the command, 2 for wrong usage, 1 for any other
-// failure, and 128 plus the signal's number after SIGINT or SIGTERM.
+//	eval "$(go run ./tools/brokers up --print-env)"
+//
+// The exit code is 2 for wrong usage, 1 for any other failure, and 128 plus the
+// signal's number after SIGINT or SIGTERM.
 package main
 
 import (
@@ -33,14 +33,13 @@ const usage = `usage:
   brokers up      [--versions 3.10,4.0,4.3] [--state DIR] [--print-env]
   brokers status  [--state DIR] [--print-env]
   brokers down    [--state DIR]
-  brokers exec    [--versions 3.10,4.0,4.3] -- COMMAND [ARGUMENT...]
   brokers prepare [--versions 3.10,4.0,4.3]
 `
 
 // errUsage says that the command line is wrong and the reason was printed.
 var errUsage = errors.New("wrong usage")
 
-// exitCode is the exit code of a command that ran.
+// exitCode is the exit code after a signal.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
@@ -83,7 +82,7 @@ func run(signals <-chan os.Signal, args []string) error {
 		o.addState(flags)
 	case "down":
 		flags.StringVar(&o.state, "state", "", "")
-	case "exec", "prepare":
+	case "prepare":
 		o.addVersions(flags)
 	default:
 		fmt.Fprint(os.Stderr, usage)
@@ -92,12 +91,9 @@ func run(signals <-chan os.Signal, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return errUsage
 	}
-	if (flags.NArg() > 0) != (name == "exec") {
+	if flags.NArg() > 0 {
 		fmt.Fprint(os.Stderr, usage)
 		return errUsage
-	}
-	if name == "exec" {
-		return execute(signals, o, flags.Args())
 	}
 	return untilSignal(signals, func(ctx context.Context) error {
 		switch name {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
-	"os"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
@@ -16,45 +13,19 @@ func TestExitCodes(t *testing.T) {
 		args []string
 		want int
 	}{
-		"nothing":              {nil, 2},
-		"unknown":              {[]string{"restart"}, 2},
-		"arguments too many":   {[]string{"up", "x"}, 2},
-		"exec without command": {[]string{"exec", "--versions", "4.0"}, 2},
-		"down with versions":   {[]string{"down", "--versions", "4.0"}, 2},
-		"bad version":          {[]string{"prepare", "--versions", "4"}, 1},
-		"status before up":     {[]string{"status", "--state", t.TempDir()}, 1},
-		"down before up":       {[]string{"down", "--state", t.TempDir()}, 0},
+		"nothing":            {nil, 2},
+		"unknown":            {[]string{"restart"}, 2},
+		"arguments too many": {[]string{"up", "x"}, 2},
+		"down with versions": {[]string{"down", "--versions", "4.0"}, 2},
+		"bad version":        {[]string{"prepare", "--versions", "4"}, 1},
+		"status before up":   {[]string{"status", "--state", t.TempDir()}, 1},
+		"down before up":     {[]string{"down", "--state", t.TempDir()}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := report(run(nil, test.args)); got != test.want {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})
-	}
-}
-
-func TestCommandExitCode(t *testing.T) {
-	if _, err := os.Stat("/bin/sh"); err != nil {
-		t.Skip("needs a shell:", err)
-	}
-	shell := func(script string) error {
-		return runCommand(nil, []string{"/bin/sh", "-c", script}, []string{"NAME=value"})
-	}
-	if err := shell(`test "$NAME" = value`); err != nil {
-		t.Errorf("success: %v", err)
-	}
-	if err := shell("exit 7"); err != exitCode(7) { //nolint:errorlint // it is returned as it is
-		t.Errorf("exit 7: %v", err)
-	}
-	var code exitCode
-	if err := shell("kill -9 $$"); err == nil || errors.As(err, &code) {
-		t.Errorf("killed: %v", err)
-	}
-
-	signals := make(chan os.Signal, 1)
-	signals <- syscall.SIGTERM
-	if got := report(runCommand(signals, []string{"/bin/sh", "-c", "sleep 60"}, nil)); got != 143 {
-		t.Errorf("ended by a signal: %d, want 143", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Workspace is a folder with one configuration, in which a Terraform CLI runs
@@ -29,6 +30,16 @@ func BuildProvider(ctx context.Context, root, dir string, flags ...string) error
 		return fmt.Errorf("build the provider in %s: %w\n%s", root, err, output)
 	}
 	return nil
+}
+
+// EnvProvider names the variable with the folder of a provider that was built for
+// the brokers of the tests, so that not every package builds one.
+const EnvProvider = "RETRYCHAIN_TEST_PROVIDER"
+
+// BuildTestProvider compiles the provider for brokers that renew their counts of
+// messages every so often; 0 is RabbitMQ's default.
+func BuildTestProvider(ctx context.Context, root, dir string, statisticsInterval time.Duration) error {
+	return BuildProvider(ctx, root, dir, "-ldflags=-s -w -X main.statisticsInterval="+statisticsInterval.String())
 }
 
 // NewWorkspace prepares dir for the CLI: the configuration, and the settings

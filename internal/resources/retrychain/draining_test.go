@@ -22,8 +22,8 @@ import (
 // The tier of slowDelay cannot drain within slowTimeout: its delay and the proof
 // that it is empty take longer.
 const (
-	slowDelay   = 45 * time.Second
-	slowLabel   = "45s"
+	slowDelay   = 30 * time.Second
+	slowLabel   = "30s"
 	slowTimeout = `timeouts = { update = "20s" }`
 	// waiting is how many messages are in the tier when it is removed.
 	waiting = 5
@@ -53,7 +53,7 @@ func eachSlow(t *testing.T, turn int, test func(s *slow)) {
 		}
 		t.Logf("the chain is %s", v)
 		s := &slow{t: t, b: b, vhost: acctest.VHost(t, b), v: v, tier: tierName(v, slowLabel)}
-		s.w = acctest.Terraform(t, s.config(`["200ms", "45s"]`))
+		s.w = acctest.Terraform(t, s.config(`["200ms", "30s"]`))
 		apply(t, s.w)
 		s.fill()
 		acctest.Reconfigure(t, s.w, s.config(`["200ms"]`))
@@ -248,7 +248,7 @@ func TestAccDrainingFillsAgain(t *testing.T) {
 // tier with its messages becomes a part of the chain again.
 func TestAccDrainingAddedAgain(t *testing.T) {
 	eachSlow(t, 2, func(s *slow) {
-		acctest.Reconfigure(s.t, s.w, s.config(`["45s", "200ms"]`))
+		acctest.Reconfigure(s.t, s.w, s.config(`["30s", "200ms"]`))
 		apply(s.t, s.w)
 		s.expectDraining()
 		expectEmptyPlan(s.t, s.w)

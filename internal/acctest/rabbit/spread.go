@@ -1,0 +1,35 @@
+package rabbit
+
+import (
+	"hash/fnv"
+	"os"
+)
+
+// EnvFull names the variable that asks for every test on every broker. Without it a
+// test runs on one of them, see [Spread].
+const EnvFull = "RETRYCHAIN_TEST_FULL"
+
+// Full says whether every test runs on every broker.
+func Full() bool { return os.Getenv(EnvFull) != "" }
+
+// Spread returns the brokers, or versions, that a test of this name runs on: one of
+// them, or with [EnvFull] all.
+func Spread[T any](name string, all []T) []T {
+	if Full() || len(all) < 2 {
+		return all
+	}
+	i := int(hash(name) % uint32(len(all)))
+	return all[i : i+1]
+}
+
+// Sampled says whether a test runs the case of this number: every fourth, or with
+// [EnvFull] all. Which of four depends on the name of the test.
+func Sampled(name string, number int) bool {
+	return Full() || (uint32(number)+hash(name))%4 == 0
+}
+
+func hash(name string) uint32 {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(name))
+	return sum.Sum32()
+}
