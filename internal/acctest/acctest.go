@@ -27,12 +27,15 @@ import (
 
 // Providers serves the provider in the test's own process.
 var Providers = map[string]func() (tfprotov6.ProviderServer, error){
-	"rabbitmq": func() (tfprotov6.ProviderServer, error) { return NewProvider(), nil },
+	"rabbitmq": func() (tfprotov6.ProviderServer, error) {
+		return newProvider(rabbit.StatisticsInterval(brokers.all)), nil
+	},
 }
 
-// NewProvider returns a provider whose waits suit the brokers of the tests.
-func NewProvider() tfprotov6.ProviderServer {
-	interval := rabbit.StatisticsInterval(brokers.all)
+// NewProvider returns a provider whose waits suit the broker.
+func NewProvider(b *rabbit.Broker) tfprotov6.ProviderServer { return newProvider(b.StatisticsInterval) }
+
+func newProvider(interval time.Duration) tfprotov6.ProviderServer {
 	return providerserver.NewProtocol6(provider.New("test", provider.WithStatisticsInterval(interval))())()
 }
 

@@ -32,7 +32,7 @@ func Chain(t *testing.T, b *rabbit.Broker, vhost string, attributes map[string]a
 // every plan and one for every apply.
 func Server(t *testing.T, b *rabbit.Broker) *protocol.Server {
 	t.Helper()
-	server := protocol.New(t, NewProvider())
+	server := protocol.New(t, NewProvider(b))
 	found := server.Configure(t, map[string]any{
 		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_endpoint": amqpAddress(b),
 	})

@@ -42,6 +42,14 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
+// fewer is a quarter of the cases, or with [rabbit.EnvFull] all.
+func fewer(cases int64) int64 {
+	if rabbit.Full() {
+		return cases
+	}
+	return cases / 4
+}
+
 func number(t *testing.T, name string, byDefault int64) int64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -61,7 +69,7 @@ func TestDifferential(t *testing.T) {
 	if !rabbit.Given() {
 		t.Skipf("no broker to compare with: set %s", rabbit.EnvEndpoints)
 	}
-	seed, cases := number(t, envSeed, 1), number(t, envCases, 64)
+	seed, cases := number(t, envSeed, 1), number(t, envCases, fewer(64))
 	brokers, err := rabbit.All(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +215,7 @@ func TestDelayedExchange(t *testing.T) {
 	if len(brokers) == 0 {
 		t.Skipf("no broker with the plugin rabbitmq_delayed_message_exchange to compare with: name one in %s", rabbit.EnvDelayedEndpoints)
 	}
-	seed, cases := number(t, envSeed, 1), number(t, envCases, 64)
+	seed, cases := number(t, envSeed, 1), number(t, envCases, fewer(64))
 	for _, b := range brokers {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()

@@ -28,7 +28,7 @@ const typeName = "rabbitmq_parked_messages"
 // serve configures the provider; settings override the broker's.
 func serve(t *testing.T, b *rabbit.Broker, settings map[string]any) *protocol.Server {
 	t.Helper()
-	server := protocol.New(t, acctest.NewProvider())
+	server := protocol.New(t, acctest.NewProvider(b))
 	config := map[string]any{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password}
 	for name, value := range settings {
 		config[name] = value
@@ -285,7 +285,7 @@ func TestAccRefused(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
-	server := protocol.New(t, acctest.NewProvider())
+	server := protocol.New(t, acctest.NewProvider(&rabbit.Broker{}))
 	for path, config := range map[string]map[string]any{
 		"queue":               {"queue": ""},
 		"limit":               {"queue": "q", "limit": -1},

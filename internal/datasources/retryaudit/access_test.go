@@ -100,7 +100,7 @@ func TestAccUnusableBroker(t *testing.T) {
 
 func TestBrokerThatIsNotKnownYet(t *testing.T) {
 	t.Parallel()
-	s := protocol.New(t, acctest.NewProvider())
+	s := protocol.New(t, acctest.NewProvider(&rabbit.Broker{}))
 	if found := s.Configure(t, map[string]any{"endpoint": protocol.Unknown, "username": "a", "password": "b"}); len(found) > 0 {
 		t.Fatal(found)
 	}

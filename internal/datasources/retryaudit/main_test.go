@@ -25,7 +25,7 @@ const patience = 60 * time.Second
 // configured is a provider that talks to the broker.
 func configured(t *testing.T, b *rabbit.Broker) *protocol.Server {
 	t.Helper()
-	s := protocol.New(t, acctest.NewProvider())
+	s := protocol.New(t, acctest.NewProvider(b))
 	config := map[string]any{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "max_retries": 0}
 	if found := s.Configure(t, config); len(found) > 0 {
 		t.Fatal(found)

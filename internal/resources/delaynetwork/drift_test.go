@@ -104,7 +104,7 @@ func TestAccEveryDeletedObject(t *testing.T) {
 		vhost := acctest.VHost(t, b)
 		config := map[string]any{"name": "delays", "vhost": vhost, "unit": "1s", "levels": 2, "deletion_policy": "delete"}
 		server := func() *protocol.Server {
-			s := protocol.New(t, acctest.NewProvider())
+			s := protocol.New(t, acctest.NewProvider(b))
 			found := s.Configure(t, map[string]any{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password})
 			if len(found) > 0 {
 				t.Fatal(found)

@@ -109,7 +109,7 @@ resource "rabbitmq_redrive" "one" {
 // anything runs, in the resource and in the action.
 func TestRefusedByValidate(t *testing.T) {
 	t.Parallel()
-	s := protocol.New(t, acctest.NewProvider())
+	s := protocol.New(t, acctest.NewProvider(&rabbit.Broker{}))
 	for i, c := range []struct {
 		kind   string
 		change object

@@ -41,7 +41,7 @@ type object = map[string]any
 // server is a provider that is configured for the broker. change may be nil.
 func server(t *testing.T, b *rabbit.Broker, change object) *protocol.Server {
 	t.Helper()
-	s := protocol.New(t, acctest.NewProvider())
+	s := protocol.New(t, acctest.NewProvider(b))
 	config := object{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_endpoint": "amqp://" + amqpHost(t, b)}
 	for name, value := range change {
 		config[name] = value

@@ -272,7 +272,7 @@ func readIf(t *testing.T, server *protocol.Server, state protocol.State) protoco
 // newProvider is a provider with few connections.
 func newProvider(t *testing.T, b *rabbit.Broker) *protocol.Server {
 	t.Helper()
-	server := protocol.New(t, acctest.NewProvider())
+	server := protocol.New(t, acctest.NewProvider(b))
 	found := server.Configure(t, map[string]any{
 		"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_endpoint": "amqp://" + amqpHost(b), "max_parallel_requests": 4,
 	})

@@ -123,7 +123,7 @@ func newSession(t *testing.T, b *rabbit.Broker, vhost string, v variant, more ma
 
 func (s *session) provider() *protocol.Server {
 	s.t.Helper()
-	server := protocol.New(s.t, acctest.NewProvider())
+	server := protocol.New(s.t, acctest.NewProvider(s.b))
 	found := server.Configure(s.t, map[string]any{
 		"endpoint": s.b.Endpoint, "username": s.b.Username, "password": s.b.Password, "amqp_endpoint": "amqp://" + amqpHost(s.b),
 	})

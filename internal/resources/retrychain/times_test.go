@@ -1,0 +1,57 @@
+package retrychain_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
+)
+
+// TestAccDefaultTimes changes and destroys a chain at work on a broker that renews its
+// counts every 5 s, as RabbitMQ does by default. The brokers of all other tests do so
+// more often, and the provider waits less there.
+func TestAccDefaultTimes(t *testing.T) {
+	acctest.Each(t, func(t *testing.T, given *rabbit.Broker) {
+		b, err := rabbit.Start(t.Context(), rabbit.Options{Version: given.Name, Log: t.Output()})
+		if err != nil {
+			t.Skipf("cannot start a broker of our own: %s", err)
+		}
+		t.Cleanup(func() { _ = b.Stop(context.Background()) })
+		if b.StatisticsInterval != 0 {
+			t.Fatalf("the broker renews its counts every %s", b.StatisticsInterval)
+		}
+		for _, queueType := range []string{"quorum", "classic"} {
+			t.Run(queueType, func(t *testing.T) {
+				t.Parallel()
+				s := newSession(t, b, acctest.VHost(t, b), defaultVariant(b, queueType), map[string]any{
+					"delays": []any{"200ms", "300ms"}, "deletion_policy": "if_empty",
+				})
+				s.apply()
+				l := startTraffic(t, b, s.vhost, func(l *traffic) { l.every = 50 * time.Millisecond })
+				l.waitFor(50)
+				s.config["delays"] = []any{"300ms"}
+				s.apply()
+				s.expectPlan(s.plan())
+				s.expectOnly()
+				l.waitFor(50)
+				expectRefused(t, s.destroy(), "Chain Holds Messages", "Nothing was changed.")
+				l.finish(30 * time.Second)
+
+				park(t, b, s.vhost)
+				expectRefused(t, s.destroy(), "Chain Holds Messages", "orders.parking: 1 message")
+				if _, err := acctest.Worker(t, b, s.vhost).Drain("orders.parking"); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				if found := s.destroy(); len(found) > 0 {
+					t.Fatal(found)
+				}
+				if took := time.Since(began); took < 10*time.Second {
+					t.Errorf("the queues were taken for empty after %s", took)
+				}
+			})
+		}
+	})
+}
