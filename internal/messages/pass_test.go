@@ -29,6 +29,13 @@ type bench struct {
 // [rabbit.Spread] says.
 func eachQueueType(t *testing.T, test func(t *testing.T, b bench, kind string)) {
 	t.Helper()
+	eachOf(t, bothTypes, test)
+}
+
+var bothTypes = []string{"classic", "quorum"}
+
+func eachOf(t *testing.T, types []string, test func(t *testing.T, b bench, kind string)) {
+	t.Helper()
 	t.Parallel()
 	if !rabbit.Given() {
 		t.Skipf("no brokers: set %s (go run ./tools/brokers starts some)", rabbit.EnvEndpoints)
@@ -38,7 +45,7 @@ func eachQueueType(t *testing.T, test func(t *testing.T, b bench, kind string)) 
 		t.Fatal(err)
 	}
 	for _, b := range rabbit.Spread(t.Name(), brokers) {
-		for _, kind := range []string{"classic", "quorum"} {
+		for _, kind := range types {
 			t.Run(b.Name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				test(t, newBench(t, b), kind)
@@ -169,8 +176,8 @@ func TestLiveHundredLooks(t *testing.T) {
 	eachQueueType(t, func(t *testing.T, b bench, kind string) {
 		s := b.open(t)
 		queue := b.queue(t, s, kind)
-		fill(t, s, queue, 0, 1000)
-		n := 1000
+		n := rabbit.Size(1000, 200)
+		fill(t, s, queue, 0, n)
 		for i := range 100 {
 			if ids := look(t, s, queue, 0, nil); len(ids) != n || misplaced(ids, 0, 1) != 0 {
 				t.Fatalf("look %d: %d messages, %d of them misplaced", i, len(ids), misplaced(ids, 0, 1))
@@ -257,7 +264,7 @@ func TestLiveWindows(t *testing.T) {
 
 // More messages than the largest window holds keep their order, look after look.
 func TestLiveLargeLook(t *testing.T) {
-	eachQueueType(t, func(t *testing.T, b bench, kind string) {
+	eachOf(t, rabbit.Spread(t.Name(), bothTypes), func(t *testing.T, b bench, kind string) {
 		const n = watchPrefetch + 5000
 		s := b.open(t)
 		queue := b.queue(t, s, kind)

@@ -28,6 +28,14 @@ func Sampled(name string, number int) bool {
 	return Full() || (uint32(number)+hash(name))%4 == 0
 }
 
+// Size returns how many objects or messages a test takes: few, or with [EnvFull] many.
+func Size(many, few int) int {
+	if Full() {
+		return many
+	}
+	return few
+}
+
 func hash(name string) uint32 {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(name))

@@ -166,7 +166,7 @@ func TestAccImportByIdentity(t *testing.T) {
 func TestAccBurst(t *testing.T) {
 	queues := []string{"orders", "eu.orders"}
 	eachVariant(t, queues, func(t *testing.T, b *rabbit.Broker, vhost string) {
-		const n = 1000
+		n := rabbit.Size(1000, 200)
 		got := collect(t, acctest.Worker(t, b, vhost), append(queues, network.Unrouted())...)
 		ch, err := acctest.Worker(t, b, vhost).Connection().Channel()
 		if err == nil {

@@ -191,7 +191,7 @@ func TestAccDelays(t *testing.T) {
 // unrouted messages, and hold up nobody.
 func TestAccMissingDestination(t *testing.T) {
 	eachVariant(t, []string{"orders"}, func(t *testing.T, b *rabbit.Broker, vhost string) {
-		const n = 1000
+		n := rabbit.Size(1000, 200)
 		w := acctest.Worker(t, b, vhost)
 		got := collect(t, acctest.Worker(t, b, vhost), "orders")
 		for i := range n {

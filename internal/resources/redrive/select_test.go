@@ -243,9 +243,9 @@ func TestAccBesideAnotherReader(t *testing.T) {
 	})
 }
 
-// TestAccMany moves 100,000 messages in one run.
+// TestAccMany moves up to 100,000 messages in one run.
 func TestAccMany(t *testing.T) {
-	const n = 100_000
+	n := rabbit.Size(100_000, 10_000)
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		queueType := "classic"
 		if acctest.AtLeast(b, 4, 0) {

@@ -119,7 +119,7 @@ func TestAccUnattached(t *testing.T) {
 		api := acctest.API(t, b)
 		resp, err := api.DeleteBinding(vhost, rabbithole.BindingInfo{Source: "retries.return", Destination: "gone", DestinationType: "queue", RoutingKey: "gone", PropertiesKey: "gone"})
 		acctest.Do(t, resp, err)
-		const n = 1000
+		n := rabbit.Size(1000, 200)
 		for i := range n {
 			publish(t, w, "", "gone", fmt.Sprint(i))
 		}

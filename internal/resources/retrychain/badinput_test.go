@@ -2,11 +2,11 @@ package retrychain_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
@@ -163,16 +163,19 @@ func TestAccPermissions(t *testing.T) {
 // and a key that is removed returns to its default.
 func TestAccQuietPlans(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
-		vhost := acctest.VHost(t, b)
-		var steps []resource.TestStep
-		for _, more := range []string{
-			"", "work_queue = {}", "parking_queue = {}", `work_queue = { name = "orders" }`, `parking_queue = { name = "orders.parking" }`,
-			"work_queue = { bindings = [{ exchange = \"amq.topic\", routing_key = \"a.#\" }, { exchange = \"amq.fanout\" }] }",
-			"work_queue = { bindings = [{ exchange = \"amq.fanout\" }] }", "",
-			"timeouts = { create = \"1m\" }",
+		s := newSession(t, b, acctest.VHost(t, b), defaultVariant(b, "quorum"), nil)
+		byDefault := s.config
+		topic, fanout := map[string]any{"exchange": "amq.topic", "routing_key": "a.#"}, map[string]any{"exchange": "amq.fanout"}
+		for _, more := range []map[string]any{
+			nil, {"work_queue": map[string]any{}}, {"parking_queue": map[string]any{}},
+			{"work_queue": map[string]any{"name": "orders"}}, {"parking_queue": map[string]any{"name": "orders.parking"}},
+			{"work_queue": map[string]any{"bindings": []any{topic, fanout}}}, {"work_queue": map[string]any{"bindings": []any{fanout}}}, nil,
+			{"timeouts": map[string]any{"create": "1m"}},
 		} {
-			steps = append(steps, resource.TestStep{Config: settings{more: more}.config(b, vhost), ConfigPlanChecks: emptyPlan()})
+			s.config = maps.Clone(byDefault)
+			maps.Copy(s.config, more)
+			s.apply()
+			s.expectPlan(s.plan())
 		}
-		resource.Test(t, resource.TestCase{ProtoV6ProviderFactories: acctest.Providers, Steps: steps})
 	})
 }

@@ -207,7 +207,7 @@ func TestAccUpdateAndDestroy(t *testing.T) {
 }
 
 // manyAtOnce is the number of chains of [TestAccManyAtOnce].
-const manyAtOnce = 50
+var manyAtOnce = rabbit.Size(50, 12)
 
 // TestAccManyAtOnce creates, changes and destroys many chains in parallel
 // through one provider, with few connections to a slow broker. It is meant to be
@@ -329,7 +329,7 @@ var neighbours = []map[string]any{
 // TestAccNeighbours: chains whose names begin alike leave each other alone. When
 // one comes to need a name that the other has, the change is refused.
 func TestAccNeighbours(t *testing.T) {
-	const everyBroker = 3
+	everyBroker := rabbit.Size(3, 1)
 	spread(t, len(neighbours)*everyBroker, func(i int) string { return fmt.Sprint(neighbours[i/everyBroker]) }, func(t *testing.T, b *rabbit.Broker, i int) {
 		vhost := acctest.VHost(t, b)
 		s := newSession(t, b, vhost, turn(b, i), nil)

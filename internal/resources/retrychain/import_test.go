@@ -3,6 +3,7 @@ package retrychain_test
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
@@ -19,28 +21,29 @@ import (
 // one that the create wrote, but for what no broker stores.
 func TestAccImport(t *testing.T) {
 	eachVariant(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
-		more := `
-  work_queue = {
-    name                   = "work"
-    single_active_consumer = true
-    arguments              = jsonencode({ "x-custom" = 5 })
-    bindings = [
-      { exchange = "amq.headers", headers = jsonencode({ "x-match" = "all", type = "order", version = 2 }) },
-      { exchange = "amq.topic", routing_key = "order.#" },
-    ]
-  }
-  parking_queue = { name = "lot", message_ttl = "24h" }
-`
-		resource.Test(t, resource.TestCase{
-			ProtoV6ProviderFactories: acctest.Providers,
-			Steps: []resource.TestStep{
-				{Config: v.chainConfig(b, vhost, `["10s", "1m", "10s", "500ms"]`, more), ConfigPlanChecks: emptyPlan()},
-				{
-					ResourceName: address, ImportState: true, ImportStateId: "orders@" + vhost,
-					ImportStateVerify: true, ImportStateVerifyIgnore: []string{"deletion_policy", "timeouts"},
+		s := newSession(t, b, vhost, v, map[string]any{
+			"delays": []any{"10s", "1m", "10s", "500ms"},
+			"work_queue": map[string]any{
+				"name": "work", "single_active_consumer": true, "arguments": `{"x-custom":5}`,
+				"bindings": []any{
+					map[string]any{"exchange": "amq.headers", "headers": `{"type":"order","version":2,"x-match":"all"}`},
+					map[string]any{"exchange": "amq.topic", "routing_key": "order.#"},
 				},
 			},
+			"parking_queue": map[string]any{"name": "lot", "message_ttl": "24h"},
 		})
+		s.apply()
+		s.expectPlan(s.plan())
+		created := protocol.Go(s.state.Value).(map[string]any)
+		s.importChain()
+		imported := protocol.Go(s.state.Value).(map[string]any)
+		for _, stored := range []map[string]any{created, imported} {
+			delete(stored, "deletion_policy")
+			delete(stored, "timeouts")
+		}
+		if !reflect.DeepEqual(imported, created) {
+			t.Errorf("imported:\n%v\ncreated:\n%v", imported, created)
+		}
 	})
 }
 

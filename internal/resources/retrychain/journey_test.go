@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
-	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
@@ -85,16 +84,15 @@ func emptyPlan() resource.ConfigPlanChecks {
 // its time, its headers and its count.
 func TestAccJourney(t *testing.T) {
 	acctest.EveryVersion(t, everyVariant(func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
-		resource.Test(t, resource.TestCase{
-			ProtoV6ProviderFactories: acctest.Providers,
-			Steps: []resource.TestStep{{
-				Config:           v.chainConfig(b, vhost, `["300ms", "600ms", "0s"]`, `work_queue = { bindings = [{ exchange = "amq.topic", routing_key = "order.#" }] }`),
-				ConfigPlanChecks: emptyPlan(),
-				Check: func(*terraform.State) error {
-					return followOne(t, b, vhost, v, []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, 0})
-				},
-			}},
+		s := newSession(t, b, vhost, v, map[string]any{
+			"delays":     []any{"300ms", "600ms", "0s"},
+			"work_queue": map[string]any{"bindings": []any{map[string]any{"exchange": "amq.topic", "routing_key": "order.#"}}},
 		})
+		s.apply()
+		s.expectPlan(s.plan())
+		if err := followOne(t, b, vhost, v, []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, 0}); err != nil {
+			t.Fatal(err)
+		}
 	}))
 }
 

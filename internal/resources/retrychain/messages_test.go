@@ -18,7 +18,7 @@ import (
 )
 
 // messages is how many messages TestAccEveryMessage publishes.
-const messages = 1000
+var messages = rabbit.Size(1000, 200)
 
 // TestAccEveryMessage publishes messages with confirms through a chain whose
 // consumers decide at random, and accounts for every one of them.

@@ -63,6 +63,7 @@ func startTraffic(t *testing.T, b *rabbit.Broker, vhost string, change ...func(*
 	for _, f := range change {
 		f(l)
 	}
+	l.every *= time.Duration(rabbit.Size(1, 3)) // brokers take most of the processor's time
 	publishing, stopPublishing := context.WithCancel(context.Background())
 	consuming, stopConsuming := context.WithCancel(context.Background())
 	l.publishing, l.consuming = stopPublishing, stopConsuming
