@@ -49,13 +49,13 @@ func TestLiveTLS(t *testing.T) {
 	cert, key := ca.issueFiles(t, "127.0.0.1")
 	port := freePort(t)
 	b := startOwn(t, rabbit.Options{
-		Version: "3.10", // runs outside a tree, where it sees the certificate files
+		Version: "3.10",
 		TLS:     &rabbit.TLSFiles{CA: ca.file, Cert: cert, Key: key, VerifyPeer: true, FailIfNoPeerCert: true},
 		ExtraConfig: strings.Join([]string{
 			fmt.Sprintf("listeners.ssl.1 = 127.0.0.1:%d", port),
-			"ssl_options.cacertfile = " + ca.file,
-			"ssl_options.certfile = " + cert,
-			"ssl_options.keyfile = " + key,
+			"ssl_options.cacertfile = {dir}/ca.pem",
+			"ssl_options.certfile = {dir}/cert.pem",
+			"ssl_options.keyfile = {dir}/key.pem",
 			"ssl_options.verify = verify_peer",
 			"ssl_options.fail_if_no_peer_cert = true",
 		}, "\n"),

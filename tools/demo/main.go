@@ -42,11 +42,15 @@ func run(ctx context.Context, keep bool) (err error) {
 	}()
 
 	title("1. A broker, a Terraform CLI and the provider")
+	tools := make(chan toolsOrError, 1)
+	go func() { tools <- prepareTools(ctx) }() // beside the broker: both take minutes on a new machine
 	broker, err := findBroker(ctx, keep, &cleanup)
-	if err != nil {
+	made := <-tools
+	cleanup.add("remove "+made.dir, func(context.Context) error { return os.RemoveAll(made.dir) })
+	if err := errors.Join(err, made.err); err != nil {
 		return err
 	}
-	tf, err := prepareTerraform(ctx, broker, &cleanup)
+	tf, err := prepareTerraform(made, broker)
 	if err != nil {
 		return err
 	}

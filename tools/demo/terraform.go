@@ -22,30 +22,35 @@ type terraform struct {
 	strategy string
 }
 
-func prepareTerraform(ctx context.Context, b demoBroker, cleanup *cleanups) (*terraform, error) {
-	if err := cli.DropMissingConfig(); err != nil {
-		return nil, err
+// toolsOrError are the CLI and a folder with the provider, or why there are none.
+type toolsOrError struct {
+	cli, dir string
+	err      error
+}
+
+// prepareTools finds the CLI, or builds one, and builds the provider.
+func prepareTools(ctx context.Context) (t toolsOrError) {
+	if t.dir, t.err = os.MkdirTemp("", "retry-demo-"); t.err != nil {
+		return t
 	}
-	path, _, err := cli.Find(ctx)
-	if err != nil {
-		return nil, err
+	if t.err = cli.DropMissingConfig(); t.err != nil {
+		return t
 	}
-	say("CLI %s", path)
-	dir, err := os.MkdirTemp("", "retry-demo-")
-	if err != nil {
-		return nil, err
+	if t.cli, _, t.err = cli.Find(ctx); t.err != nil {
+		return t
 	}
-	cleanup.add("remove "+dir, func(context.Context) error { return os.RemoveAll(dir) })
 	start := time.Now()
-	if err := cli.BuildProvider(ctx, ".", dir); err != nil {
-		return nil, err
-	}
-	say("provider built in %.1f s", time.Since(start).Seconds())
+	t.err = cli.BuildProvider(ctx, ".", t.dir)
+	say("CLI %s, provider built in %.1f s", t.cli, time.Since(start).Seconds())
+	return t
+}
+
+func prepareTerraform(t toolsOrError, b demoBroker) (*terraform, error) {
 	config, err := os.ReadFile(filepath.Join(exampleDir, "main.tf"))
 	if err != nil {
 		return nil, err
 	}
-	workspace, err := cli.NewWorkspace(path, dir, dir, string(config))
+	workspace, err := cli.NewWorkspace(t.cli, t.dir, t.dir, string(config))
 	if err != nil {
 		return nil, err
 	}

@@ -29,10 +29,22 @@ type testName struct{ pkg, test string }
 
 func (n testName) String() string { return short(n.pkg) + " " + n.test }
 
-// parent is the test or the package that holds the test.
-func (n testName) parent() testName {
-	i := max(0, strings.LastIndex(n.test, "/"))
-	return testName{n.pkg, n.test[:i]}
+// ancestors are the names of the tests that the test is a subtest of. Names can hold
+// slashes, and so some of them may be of no test.
+func (n testName) ancestors() []testName {
+	var all []testName
+	for i, r := range n.test {
+		if r == '/' {
+			all = append(all, testName{n.pkg, n.test[:i]})
+		}
+	}
+	return all
+}
+
+func mark(set map[testName]bool, names []testName) {
+	for _, n := range names {
+		set[n] = true
+	}
 }
 
 // outcome is what became of a test that ended.
@@ -49,7 +61,7 @@ type results struct {
 	begin time.Time
 	// running holds the tests that run and are not paused, with their start.
 	running map[testName]time.Time
-	// parents are tests and packages with subtests, which mostly wait for them.
+	// parents are tests with subtests, which mostly wait for them.
 	parents map[testName]bool
 	// blamed are tests with a subtest that failed.
 	blamed map[testName]bool
@@ -108,9 +120,7 @@ func (r *results) take(e event) *outcome {
 	switch e.Action {
 	case "run", "cont":
 		r.running[name] = e.Time
-		if e.Test != "" {
-			r.parents[name.parent()] = true
-		}
+		mark(r.parents, name.ancestors())
 	case "pause":
 		delete(r.running, name)
 	case "output", "build-output":
@@ -131,8 +141,8 @@ func (r *results) end(name testName, e event) *outcome {
 	}
 	delete(r.running, name)
 	delete(r.output, name)
-	if o.action == "fail" && name.test != "" {
-		defer func() { r.blamed[name.parent()] = true }()
+	if o.action == "fail" {
+		mark(r.blamed, name.ancestors())
 	}
 	switch {
 	case name.test == "" && o.action == "skip": // it has no tests
@@ -167,7 +177,7 @@ func (r *results) failed() bool { return r.exit != 0 || r.count("fail") > 0 }
 func (r *results) slowest() (name testName, since time.Time, packages []string) {
 	seen := map[string]bool{}
 	for n, began := range r.running {
-		if r.parents[n] {
+		if r.parents[n] || n.test == "" {
 			continue
 		}
 		seen[short(n.pkg)] = true

@@ -20,8 +20,8 @@ type Program struct {
 	Names []string
 	// Package and Path say which file of which package to take otherwise.
 	Package, Path string
-	// Libraries are folders in which it finds shared libraries, relative to the
-	// root of what was unpacked.
+	// Libraries are patterns of folders in which it finds shared libraries, relative
+	// to the root of what was unpacked.
 	Libraries []string
 }
 
@@ -51,8 +51,12 @@ func Find(ctx context.Context, p Program) (Found, error) {
 		return Found{}, fmt.Errorf("%s is not installed, and the Debian package %s is not to be had: %w", p.Names[0], p.Package, err)
 	}
 	var libraries []string
-	for _, folder := range p.Libraries {
-		libraries = append(libraries, filepath.Join(root, folder))
+	for _, pattern := range p.Libraries {
+		folders, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return Found{}, err
+		}
+		libraries = append(libraries, folders...)
 	}
 	found := Found{Path: filepath.Join(root, p.Path)}
 	if len(libraries) > 0 {

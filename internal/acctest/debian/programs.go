@@ -10,9 +10,8 @@ var (
 	Browser = Program{
 		Names:   []string{"chromium-headless-shell", "chromium", "google-chrome"},
 		Package: "chromium-headless-shell", Path: "usr/lib/chromium/chromium-headless-shell",
-		Libraries: []string{
-			"usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/pulseaudio",
-			"usr/lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu/pulseaudio",
-		},
+		// Some of Debian 12's libraries are in /lib, which is a link to /usr/lib once
+		// they are installed.
+		Libraries: []string{"usr/lib/*-linux-gnu", "usr/lib/*-linux-gnu/pulseaudio", "lib/*-linux-gnu"},
 	}
 )

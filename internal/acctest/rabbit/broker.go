@@ -83,7 +83,8 @@ type Options struct {
 	PathPrefix string
 	// Plugins are enabled besides rabbitmq_management.
 	Plugins []string
-	// ExtraConfig is appended to rabbitmq.conf.
+	// ExtraConfig is appended to rabbitmq.conf. "{dir}" in it stands for the folder with
+	// the copies of the TLS files, ca.pem, cert.pem and key.pem.
 	ExtraConfig string
 	// FastStatistics makes the broker renew its counts every [FastStatisticsInterval].
 	FastStatistics bool

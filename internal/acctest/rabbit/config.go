@@ -125,7 +125,7 @@ func (o Options) config(p ports, dir string, public bool) string {
 			set("prometheus.tcp.ip", "127.0.0.1")
 		}
 	}
-	text.WriteString(o.ExtraConfig)
+	text.WriteString(strings.ReplaceAll(o.ExtraConfig, "{dir}", dir))
 	if o.ExtraConfig != "" && !strings.HasSuffix(o.ExtraConfig, "\n") {
 		text.WriteString("\n")
 	}
