@@ -32,7 +32,9 @@ import (
 
 // allPackages are the packages to test by default. Those that take longest go first,
 // so that nothing is left for one core at the end.
-var allPackages = []string{"./internal/resources/retrychain", "./internal/resources/retryattachment", "./..."}
+var allPackages = []string{
+	"./internal/resources/retrychain", "./internal/resources/redrive", "./internal/acctest/differential", "./internal/resources/retryattachment", "./...",
+}
 
 // options are the command line.
 type options struct {
@@ -128,6 +130,9 @@ func (s *setup) test(ctx context.Context, o options) (*results, error) {
 	command := exec.CommandContext(ctx, args[0], args[1:]...)
 	command.Env = append(cli.Environ(os.Environ(), s.cli, s.tofu), "TF_ACC=1", cli.EnvProvider+"="+s.dir)
 	command.Env = append(command.Env, rabbit.Environment(s.brokers)...)
+	if os.Getenv("GOGC") == "" {
+		command.Env = append(command.Env, "GOGC=400") // less of the processor's time for more memory
+	}
 	if o.full {
 		command.Env = append(command.Env, rabbit.EnvFull+"=1")
 	}

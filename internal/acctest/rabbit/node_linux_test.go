@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -225,54 +224,6 @@ func TestStartIsAborted(t *testing.T) {
 	}
 	if ctx.Err() == nil {
 		t.Errorf("failed before the time was up: %v", err)
-	}
-}
-
-func TestListeners(t *testing.T) {
-	t.Parallel()
-	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
-		t.Skip("no IPv6 on this machine:", err)
-	} else {
-		l.Close()
-	}
-	files := makeTLSFiles(t)
-	b, _ := startNode(t, Options{
-		Version:    newest(t),
-		TLS:        &files.TLSFiles,
-		PathPrefix: "/some/where",
-		IPv6:       true,
-		Plugins:    []string{"rabbitmq_shovel"},
-	})
-	if !strings.HasPrefix(b.Endpoint, "http://[::1]:") || !strings.HasSuffix(b.Endpoint, "/some/where") {
-		t.Errorf("endpoint %q", b.Endpoint)
-	}
-	if plugins := ctl(t, b, "eval", "rabbit_plugins:active()."); !strings.Contains(plugins, "rabbitmq_shovel") {
-		t.Errorf("plugins %s", plugins)
-	}
-	get := func(client *http.Client) error {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.TLSEndpoint+"/api/overview", http.NoBody)
-		if err != nil {
-			return err
-		}
-		request.SetBasicAuth(b.Username, b.Password)
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s", b.TLSEndpoint, response.Status)
-		}
-		return nil
-	}
-	if err := get(files.client(true)); err != nil {
-		t.Errorf("with a certificate: %v", err)
-	}
-	if err := get(files.client(false)); err == nil {
-		t.Error("accepted without a certificate")
-	}
-	if err := get(http.DefaultClient); err == nil {
-		t.Error("the certificate is trusted without its CA")
 	}
 }
 

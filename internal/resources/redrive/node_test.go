@@ -30,6 +30,9 @@ func TestAccNodeEnds(t *testing.T) {
 		restart := func() error { return b.Restart(ctx) }
 		kill := func() error { return errors.Join(b.Kill(), b.Restart(ctx)) }
 		t.Run("restart", func(t *testing.T) {
+			if !rabbit.Full() {
+				t.Skip("kill -9 is the harder end; make test-full tries both")
+			}
 			endNode(t, b, restart, map[string]int{"classic": messages.RedriveBatch, "quorum": messages.RedriveBatch})
 		})
 		t.Run("kill -9", func(t *testing.T) {
