@@ -56,7 +56,7 @@ func main() {
 	// Acceptance tests mostly wait, so more of them run at once than there are cores.
 	// With many more, brokers on two cores answer too late.
 	flag.IntVar(&o.procs, "p", 2, "packages that run at once")
-	flag.IntVar(&o.parallel, "parallel", 12, "tests of a package that run at once")
+	flag.IntVar(&o.parallel, "parallel", 16, "tests of a package that run at once")
 	flag.DurationVar(&o.timeout, "timeout", time.Hour, "time for one package")
 	flag.Parse()
 	if o.packages = flag.Args(); len(o.packages) == 0 {

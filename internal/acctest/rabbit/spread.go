@@ -28,6 +28,20 @@ func Sampled(name string, number int) bool {
 	return Full() || (uint32(number)+hash(name))%4 == 0
 }
 
+// Half returns every other element, or with [EnvFull] all. Which half depends on the
+// name of the test. It is for combinations of settings: halves of a list in which
+// neighbours differ in every setting meet each value of each.
+func Half[T any](name string, all []T) []T {
+	if Full() {
+		return all
+	}
+	var half []T
+	for i := int(hash(name) % 2); i < len(all); i += 2 {
+		half = append(half, all[i])
+	}
+	return half
+}
+
 // Size returns how many objects or messages a test takes: few, or with [EnvFull] many.
 func Size(many, few int) int {
 	if Full() {

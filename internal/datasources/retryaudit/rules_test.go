@@ -669,31 +669,41 @@ func TestEveryRuleIsTested(t *testing.T) {
 }
 
 func TestAccRules(t *testing.T) {
-	acctest.EveryVersion(t, func(t *testing.T, b *rabbit.Broker) {
-		for name, test := range ruleTests {
-			t.Run(name, func(t *testing.T) {
+	t.Parallel()
+	for name, test := range ruleTests {
+		brokers := acctest.Brokers(t)
+		if test.only == nil {
+			brokers = rabbit.Spread(name, brokers)
+		}
+		for _, b := range brokers {
+			t.Run(name+"/"+b.Name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, b)
-				test.build(w)
-				found := w.audit()
-				if test.only != nil && !test.only(b) {
-					if slices.ContainsFunc(found, test.is) {
-						t.Errorf("a finding that does not hold on this broker: %v", found)
-					}
-					return
-				}
-				if !slices.ContainsFunc(found, test.is) {
-					t.Fatalf("no finding %s %s on %s %q in %v", test.severity, test.rule, test.kind, test.object, found)
-				}
-				test.harm(w)
-				test.mend(w)
-				if found := w.audit(); slices.ContainsFunc(found, func(f finding) bool { return f.Rule == test.rule && f.Severity == test.severity }) {
-					t.Errorf("it is mended and still found: %v", found)
-				}
-				test.works(w)
+				test.run(t, b)
 			})
 		}
-	})
+	}
+}
+
+func (test ruleTest) run(t *testing.T, b *rabbit.Broker) {
+	t.Helper()
+	w := newWorld(t, b)
+	test.build(w)
+	found := w.audit()
+	if test.only != nil && !test.only(b) {
+		if slices.ContainsFunc(found, test.is) {
+			t.Errorf("a finding that does not hold on this broker: %v", found)
+		}
+		return
+	}
+	if !slices.ContainsFunc(found, test.is) {
+		t.Fatalf("no finding %s %s on %s %q in %v", test.severity, test.rule, test.kind, test.object, found)
+	}
+	test.harm(w)
+	test.mend(w)
+	if found := w.audit(); slices.ContainsFunc(found, func(f finding) bool { return f.Rule == test.rule && f.Severity == test.severity }) {
+		t.Errorf("it is mended and still found: %v", found)
+	}
+	test.works(w)
 }
 
 func (test ruleTest) is(f finding) bool {

@@ -91,7 +91,7 @@ func (v variant) with(more attributes) variant {
 // states of their own.
 func eachVariant(t *testing.T, delays waits, queues []string, test func(t *testing.T, b *rabbit.Broker, vhost string, v variant, platform, team workspace)) {
 	t.Helper()
-	eachOf(t, variants, delays, queues, test)
+	eachOf(t, rabbit.Half(t.Name(), variants), delays, queues, test)
 }
 
 func eachOf(

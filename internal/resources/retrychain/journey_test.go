@@ -58,20 +58,21 @@ resource "rabbitmq_retry_chain" "orders" {
 `, vhost, v.strategy, v.queueType, v.deadLetterStrategy, delays, more)
 }
 
-// eachVariant runs the test for every combination of settings.
+// eachVariant runs the test for every combination of settings, or without
+// [rabbit.EnvFull] for half of them, in which each setting has each of its values.
 func eachVariant(t *testing.T, test func(t *testing.T, b *rabbit.Broker, vhost string, v variant)) {
-	acctest.Each(t, everyVariant(test))
+	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
+		runVariants(t, b, rabbit.Half(t.Name(), variants(b)), test)
+	})
 }
 
-// everyVariant is the test of a broker for every combination of settings.
-func everyVariant(test func(t *testing.T, b *rabbit.Broker, vhost string, v variant)) func(t *testing.T, b *rabbit.Broker) {
-	return func(t *testing.T, b *rabbit.Broker) {
-		for _, v := range variants(b) {
-			t.Run(v.String(), func(t *testing.T) {
-				t.Parallel()
-				test(t, b, acctest.VHost(t, b), v)
-			})
-		}
+func runVariants(t *testing.T, b *rabbit.Broker, all []variant, test func(t *testing.T, b *rabbit.Broker, vhost string, v variant)) {
+	t.Helper()
+	for _, v := range all {
+		t.Run(v.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, b, acctest.VHost(t, b), v)
+		})
 	}
 }
 
@@ -83,17 +84,19 @@ func emptyPlan() resource.ConfigPlanChecks {
 // TestAccJourney rejects a message at every attempt and looks at each stage:
 // its time, its headers and its count.
 func TestAccJourney(t *testing.T) {
-	acctest.EveryVersion(t, everyVariant(func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
-		s := newSession(t, b, vhost, v, map[string]any{
-			"delays":     []any{"300ms", "600ms", "0s"},
-			"work_queue": map[string]any{"bindings": []any{map[string]any{"exchange": "amq.topic", "routing_key": "order.#"}}},
+	acctest.EveryVersion(t, func(t *testing.T, b *rabbit.Broker) {
+		runVariants(t, b, variants(b), func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
+			s := newSession(t, b, vhost, v, map[string]any{
+				"delays":     []any{"300ms", "600ms", "0s"},
+				"work_queue": map[string]any{"bindings": []any{map[string]any{"exchange": "amq.topic", "routing_key": "order.#"}}},
+			})
+			s.apply()
+			s.expectPlan(s.plan())
+			if err := followOne(t, b, vhost, v, []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, 0}); err != nil {
+				t.Fatal(err)
+			}
 		})
-		s.apply()
-		s.expectPlan(s.plan())
-		if err := followOne(t, b, vhost, v, []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, 0}); err != nil {
-			t.Fatal(err)
-		}
-	}))
+	})
 }
 
 func followOne(t *testing.T, b *rabbit.Broker, vhost string, v variant, delays []time.Duration) error {

@@ -52,7 +52,7 @@ func TestAccChangeOfStrategy(t *testing.T) {
 				if !supported || from == to {
 					continue
 				}
-				for _, existing := range []bool{false, true} {
+				for _, existing := range rabbit.Half(from+to, []bool{false, true}) {
 					t.Run(fmt.Sprintf("%s to %s existing=%t", from, to, existing), func(t *testing.T) {
 						t.Parallel()
 						changeStrategy(t, b, from, to, existing)
