@@ -17,7 +17,7 @@ const (
 	// shorter expirations of their own take effect in the queue they are sent to.
 	beforeConsuming = 200 * time.Millisecond
 	// betweenLooks is how often a consumer asks for a message.
-	betweenLooks = 15 * time.Millisecond
+	betweenLooks = 50 * time.Millisecond
 	// slack is how late a real broker may be.
 	slack = 700 * time.Millisecond
 	// mostDeliveries ends a case whose messages multiply.
