@@ -63,7 +63,7 @@ func startTraffic(t *testing.T, b *rabbit.Broker, vhost string, change ...func(*
 	for _, f := range change {
 		f(l)
 	}
-	l.every *= time.Duration(rabbit.Size(1, 3)) // brokers take most of the processor's time
+	l.every *= time.Duration(rabbit.Size(1, 8)) // brokers take most of the processor's time
 	publishing, stopPublishing := context.WithCancel(context.Background())
 	consuming, stopConsuming := context.WithCancel(context.Background())
 	l.publishing, l.consuming = stopPublishing, stopConsuming
@@ -147,10 +147,11 @@ func (l *traffic) confirmed() int {
 	return len(l.published)
 }
 
-// waitFor waits until the broker has taken n more messages.
+// waitFor waits until the broker has taken n more messages, or without
+// [rabbit.EnvFull] a third of them.
 func (l *traffic) waitFor(n int) {
 	l.t.Helper()
-	want := l.confirmed() + n
+	want := l.confirmed() + rabbit.Size(n, (n+2)/3)
 	for deadline := time.Now().Add(3 * time.Minute); l.confirmed() < want; {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("only %d of %d messages were taken within a minute: %v", l.confirmed(), want, l.errors)
