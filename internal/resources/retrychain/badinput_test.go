@@ -167,9 +167,14 @@ func TestAccQuietPlans(t *testing.T) {
 		byDefault := s.config
 		topic, fanout := map[string]any{"exchange": "amq.topic", "routing_key": "a.#"}, map[string]any{"exchange": "amq.fanout"}
 		for _, more := range []map[string]any{
-			nil, {"work_queue": map[string]any{}}, {"parking_queue": map[string]any{}},
-			{"work_queue": map[string]any{"name": "orders"}}, {"parking_queue": map[string]any{"name": "orders.parking"}},
-			{"work_queue": map[string]any{"bindings": []any{topic, fanout}}}, {"work_queue": map[string]any{"bindings": []any{fanout}}}, nil,
+			nil,
+			{"work_queue": map[string]any{}},
+			{"parking_queue": map[string]any{}},
+			{"work_queue": map[string]any{"name": "orders"}},
+			{"parking_queue": map[string]any{"name": "orders.parking"}},
+			{"work_queue": map[string]any{"bindings": []any{topic, fanout}}},
+			{"work_queue": map[string]any{"bindings": []any{fanout}}},
+			nil,
 			{"timeouts": map[string]any{"create": "1m"}},
 		} {
 			s.config = maps.Clone(byDefault)
