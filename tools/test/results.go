@@ -85,10 +85,15 @@ func follow(from io.Reader, r *results, d *display) {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
-		scanner := bufio.NewScanner(from)
-		scanner.Buffer(nil, 16<<20) // a line of output can be as long as a state
-		for scanner.Scan() {
-			lines <- scanner.Text()
+		reader := bufio.NewReader(from)
+		for {
+			line, err := reader.ReadString('\n')
+			if line != "" {
+				lines <- line
+			}
+			if err != nil {
+				return
+			}
 		}
 	}()
 	tick := time.NewTicker(time.Second)

@@ -135,8 +135,12 @@ func (s *setup) startEach(ctx context.Context, versions []string) error {
 		}
 	}
 	s.brokers = slices.DeleteFunc(started, func(b *rabbit.Broker) bool { return b == nil })
-	if len(s.brokers) == 0 || os.Getenv(envAllBrokers) != "" {
-		return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if len(s.brokers) == 0 {
+		return fmt.Errorf("%w\n\"make test-unit\" runs the tests that need no broker", err)
+	}
+	if os.Getenv(envAllBrokers) != "" {
+		return err
 	}
 	for _, m := range s.missing {
 		fmt.Printf("  without RabbitMQ %s: %v\n", m.version, m.err)

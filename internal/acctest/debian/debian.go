@@ -83,22 +83,23 @@ func unpacked(ctx context.Context, name string) (string, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
-		return "", err
-	}
-	unfinished, err := os.MkdirTemp(filepath.Dir(root), name+".unfinished-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(unfinished)
-	if err := unpack(ctx, name, unfinished); err != nil {
-		return "", err
-	}
-	// Another process may have been faster.
-	if err := os.Rename(filepath.Join(unfinished, "root"), root); err != nil && !exists(root) {
-		return "", err
-	}
-	return root, nil
+	return root, rabbit.WithAPT(ctx, func() error {
+		if exists(root) { // another process was faster
+			return nil
+		}
+		if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
+			return err
+		}
+		unfinished, err := os.MkdirTemp(filepath.Dir(root), name+".unfinished-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(unfinished)
+		if err := unpack(ctx, name, unfinished); err != nil {
+			return err
+		}
+		return os.Rename(filepath.Join(unfinished, "root"), root)
+	})
 }
 
 func exists(path string) bool {

@@ -184,11 +184,7 @@ func needRootOnDebian() error {
 // aptInstall installs a Debian package, with new package lists if the ones at
 // hand do not do. Services that come with the package are not started.
 func aptInstall(ctx context.Context, log io.Writer, name string) error {
-	cache, err := CacheDir()
-	if err != nil {
-		return err
-	}
-	return withLock(ctx, filepath.Join(cache, "apt.lock"), func() error {
+	return WithAPT(ctx, func() error {
 		allow, err := denyServices()
 		if err != nil {
 			return err
@@ -203,6 +199,16 @@ func aptInstall(ctx context.Context, log io.Writer, name string) error {
 		}
 		return apt(ctx, "install", "--yes", "--no-install-recommends", name)
 	})
+}
+
+// WithAPT calls f while no other process that calls it uses apt, which does not wait
+// for all of its locks. ctx ends the wait.
+func WithAPT(ctx context.Context, f func() error) error {
+	cache, err := CacheDir()
+	if err != nil {
+		return err
+	}
+	return withLock(ctx, filepath.Join(cache, "apt.lock"), f)
 }
 
 func apt(ctx context.Context, args ...string) error {

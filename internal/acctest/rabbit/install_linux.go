@@ -117,10 +117,19 @@ func installedOrigin(_ context.Context, version string, _ io.Writer) (origin, er
 	return i, nil
 }
 
-// packageOrigin installs Debian's own package.
+// packageOrigin installs Debian's own package, if this release holds the version.
 func packageOrigin(ctx context.Context, version string, log io.Writer) (origin, error) {
 	if err := needRootOnDebian(); err != nil {
 		return nil, err
+	}
+	if version != "" {
+		codename, err := osRelease("VERSION_CODENAME")
+		if err != nil {
+			return nil, err
+		}
+		if codename != suites[version] {
+			return nil, fmt.Errorf("Debian %s holds another version", codename)
+		}
 	}
 	if err := aptInstall(ctx, log, "rabbitmq-server"); err != nil {
 		return nil, err

@@ -24,3 +24,6 @@ func (*node) logTail() string                                { return "" }
 func installedOrigin(context.Context, string, io.Writer) (origin, error) { return nil, errNotLinux }
 func packageOrigin(context.Context, string, io.Writer) (origin, error)   { return nil, errNotLinux }
 func treeOrigin(context.Context, string, io.Writer) (origin, error)      { return nil, errNotLinux }
+
+// WithAPT has no apt to use.
+func WithAPT(context.Context, func() error) error { return errNotLinux }

@@ -28,8 +28,8 @@ type source struct {
 }
 
 // sources returns the ways to get a version in the order they are tried. For
-// any version that is the quickest first; for a certain one, what is on this
-// machine before what runs beside it.
+// any version that is the quickest first; for a certain one, what leaves this machine
+// as it is before what installs a package.
 func sources(version string) []source {
 	docker := source{"Docker", dockerOrigin}
 	installed := source{"installed rabbitmq-server", installedOrigin}
@@ -38,7 +38,7 @@ func sources(version string) []source {
 	if version == "" {
 		return []source{docker, installed, debianPackage, tree}
 	}
-	return []source{installed, tree, docker}
+	return []source{installed, tree, docker, debianPackage}
 }
 
 // choose returns the first origin that can be had.

@@ -171,9 +171,14 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%d published, %d acknowledged by a consumer, %d parked, %d doubled, at most %d deliveries", o.published, o.acknowledged, o.parked, o.doubled, o.deliveries)
 }
 
+// resend is longer than the time after which RabbitMQ publishes a dead letter again
+// that was not confirmed, with at-least-once dead-lettering:
+// dead_letter_worker_publisher_confirm_timeout, 3 min.
+const resend = 200 * time.Second
+
 // finish ends the publishers, waits until every message was acknowledged or is
-// parked (or in one of rest), at most patience, and fails the test if one is
-// lost.
+// parked (or in one of rest), and fails the test if one is lost. It gives up when
+// nothing has moved for patience, or for [resend] while queues hold messages.
 func (l *traffic) finish(patience time.Duration) outcome {
 	l.t.Helper()
 	l.publishing()
@@ -182,7 +187,10 @@ func (l *traffic) finish(patience time.Duration) outcome {
 	parked := map[string]int{}
 	quiet := 0
 	least, moved := l.missing(parked), time.Now()
-	for time.Since(moved) < patience && (l.missing(parked) > 0 || quiet < 5) {
+	for l.missing(parked) > 0 || quiet < 5 {
+		if still := time.Since(moved); still > resend || still > patience && len(l.held()) == 0 {
+			break
+		}
 		for _, queue := range append([]string{l.parking}, l.rest...) {
 			drained, err := w.Drain(queue)
 			if err != nil {
@@ -204,6 +212,22 @@ func (l *traffic) finish(patience time.Duration) outcome {
 	l.consuming()
 	l.consumers.Wait()
 	return l.account(parked)
+}
+
+// held says which queues hold how many messages, dead letters on their way included.
+func (l *traffic) held() []string {
+	l.t.Helper()
+	queues, err := acctest.API(l.t, l.b).ListQueuesIn(l.vhost)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var held []string
+	for _, q := range queues {
+		if q.Messages > 0 {
+			held = append(held, fmt.Sprintf("%s: %d", q.Name, q.Messages))
+		}
+	}
+	return held
 }
 
 func (l *traffic) missing(parked map[string]int) int {
@@ -243,7 +267,7 @@ func (l *traffic) account(parked map[string]int) outcome {
 		}
 	}
 	if len(lost) > 0 {
-		l.t.Errorf("%d of %d messages are lost, such as %s after %d deliveries", len(lost), len(l.published), lost[0], l.delivered[lost[0]])
+		l.t.Errorf("%d of %d messages are lost, such as %s after %d deliveries; queues hold %v", len(lost), len(l.published), lost[0], l.delivered[lost[0]], l.held())
 	}
 	l.t.Log(o)
 	return o
