@@ -49,7 +49,7 @@ func TestLiveTLS(t *testing.T) {
 	cert, key := ca.issueFiles(t, "127.0.0.1")
 	port := freePort(t)
 	b := startOwn(t, rabbit.Options{
-		Version: "3.10",
+		Version: "4.0",
 		TLS:     &rabbit.TLSFiles{CA: ca.file, Cert: cert, Key: key, VerifyPeer: true, FailIfNoPeerCert: true},
 		ExtraConfig: strings.Join([]string{
 			fmt.Sprintf("listeners.ssl.1 = 127.0.0.1:%d", port),

@@ -152,7 +152,7 @@ func secureBroker(t *testing.T, ca *fake.Authority) *rabbit.Broker {
 	}
 	cert, key := ca.Files(t, "broker", fake.NewKey(t))
 	b, err := rabbit.Start(t.Context(), rabbit.Options{
-		Version: "3.10",
+		Version: "4.0",
 		TLS:     &rabbit.TLSFiles{CA: ca.File, Cert: cert, Key: key, VerifyPeer: true, FailIfNoPeerCert: true},
 		IPv6:    true, PathPrefix: "/rabbit",
 	})

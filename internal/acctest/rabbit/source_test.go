@@ -23,7 +23,7 @@ func TestOrderOfSources(t *testing.T) {
 	if got := names(""); !reflect.DeepEqual(got, want) {
 		t.Errorf("any version: %q, want %q", got, want)
 	}
-	want = []string{"installed rabbitmq-server", "Debian tree", "Docker"}
+	want = []string{"installed rabbitmq-server", "Debian tree", "Docker", "Debian package rabbitmq-server"}
 	if got := names("4.0"); !reflect.DeepEqual(got, want) {
 		t.Errorf("4.0: %q, want %q", got, want)
 	}
