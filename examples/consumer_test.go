@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/process"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 )
@@ -52,12 +52,8 @@ func TestAccConsumerExample(t *testing.T) {
 // wait, and returns what it logged.
 func runConsumer(t *testing.T, b *rabbit.Broker, vhost string, wait func()) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "consumer")
-	if output, err := exec.Command("go", "build", "-o", program, "./consumer").CombinedOutput(); err != nil {
-		t.Fatalf("build the consumer: %s\n%s", err, output)
-	}
 	var log bytes.Buffer
-	consumer := exec.Command(program, "-amqp", b.AMQP+"/"+url.PathEscape(vhost), "-queue", "orders")
+	consumer := exec.Command(process.Build(t, "./consumer"), "-amqp", b.AMQP+"/"+url.PathEscape(vhost), "-queue", "orders")
 	consumer.Stderr = &log
 	if err := consumer.Start(); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/process"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 )
@@ -27,10 +27,7 @@ func TestAccDelaySenderExample(t *testing.T) {
 		acctest.Do(t, resp, err)
 		acctest.Run(t, workspace(t, b, vhost, files), "apply", "-auto-approve", "-input=false")
 
-		program := filepath.Join(t.TempDir(), "sender")
-		if output, err := exec.Command("go", "build", "-o", program, "./delay_sender").CombinedOutput(); err != nil {
-			t.Fatalf("build the sender: %s\n%s", err, output)
-		}
+		program := process.Build(t, "./delay_sender")
 		network := delay.Network{Unit: delay.DefaultUnit, Levels: delay.DefaultLevels}
 		for _, d := range []time.Duration{0, 1, time.Second, 1500 * time.Millisecond, rand.N(network.Maximum()), network.Maximum()} {
 			want, err := network.Key(d, "orders")

@@ -42,12 +42,11 @@ type setting struct {
 // queues.
 func each(t *testing.T, test func(t *testing.T, s *setting)) {
 	t.Helper()
-	path := process.Build(t, ".")
 	acctest.EachDelayed(t, func(t *testing.T, b *rabbit.Broker) {
 		for _, queueType := range []string{"classic", "quorum"} {
 			t.Run(queueType, func(t *testing.T) {
 				t.Parallel()
-				s := &setting{broker: b, vhost: acctest.VHost(t, b), program: path}
+				s := &setting{broker: b, vhost: acctest.VHost(t, b), program: process.Build(t, ".")}
 				acctest.Chain(t, b, s.vhost, map[string]any{
 					"strategy": "delayed_exchange", "queue_type": queueType, "delays": []any{"100ms", "200ms", "300ms"},
 					"work_queue": map[string]any{"message_ttl": "20s"},

@@ -66,7 +66,6 @@ func (s *setting) ready(t *testing.T, queue string) int {
 // each runs a test on every broker, with classic and with quorum queues.
 func each(t *testing.T, delays []time.Duration, test func(t *testing.T, s *setting)) {
 	t.Helper()
-	path := process.Build(t, ".")
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		for _, queueType := range []string{"classic", "quorum"} {
 			t.Run(queueType, func(t *testing.T) {
@@ -76,7 +75,7 @@ func each(t *testing.T, delays []time.Duration, test func(t *testing.T, s *setti
 					topology: declare(t, b, vhost, queueType, delays...),
 					broker:   b,
 					worker:   acctest.Worker(t, b, vhost),
-					program:  path,
+					program:  process.Build(t, "."),
 					amqpURL:  process.Address(t, b, vhost, nil),
 				})
 			})
@@ -531,7 +530,6 @@ func TestAccOtherUser(t *testing.T) {
 // again.
 func TestAccBrokerRestarted(t *testing.T) {
 	t.Parallel()
-	path := process.Build(t, ".")
 	all := acctest.Brokers(t)
 	version := strings.Join(strings.Split(all[len(all)-1].Version, ".")[:2], ".")
 	if _, err := rabbit.Prepare(t.Context(), version, t.Output()); err != nil {
@@ -546,7 +544,7 @@ func TestAccBrokerRestarted(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s := &setting{topology: declare(t, b, "/", "quorum", accountDelays...), broker: b, worker: acctest.Worker(t, b, "/"), program: path, amqpURL: process.Address(t, b, "/", nil)}
+	s := &setting{topology: declare(t, b, "/", "quorum", accountDelays...), broker: b, worker: acctest.Worker(t, b, "/"), program: process.Build(t, "."), amqpURL: process.Address(t, b, "/", nil)}
 	if err := s.publishAll(t.Context(), "orders.failed", "orders"); err != nil {
 		t.Fatal(err)
 	}

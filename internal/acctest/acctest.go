@@ -5,6 +5,7 @@ package acctest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -20,6 +21,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/process"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
@@ -67,8 +69,8 @@ func Main(m *testing.M) {
 	if built.temporary {
 		_ = os.RemoveAll(built.dir)
 	}
-	if err := rabbit.StopAll(context.Background(), brokers.all); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the brokers:", err)
+	if err := errors.Join(process.Remove(), rabbit.StopAll(context.Background(), brokers.all)); err != nil {
+		fmt.Fprintln(os.Stderr, "clean up after the tests:", err)
 		code = 1
 	}
 	os.Exit(code)
@@ -84,12 +86,22 @@ func Each(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 	run(t, rabbit.Spread(t.Name(), Brokers(t)), test)
 }
 
-// EachModern is [Each] for the brokers that write x-last-death headers, which strategy
-// "headers" needs.
-func EachModern(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
+// EachWith is [Each] for the brokers that have what the test needs. It skips with that
+// reason if there are none.
+func EachWith(t *testing.T, need string, has func(*rabbit.Broker) bool, test func(t *testing.T, b *rabbit.Broker)) {
 	t.Helper()
 	t.Parallel()
-	run(t, rabbit.Spread(t.Name(), modern(t)), test)
+	able := slices.DeleteFunc(slices.Clone(Brokers(t)), func(b *rabbit.Broker) bool { return !has(b) })
+	if len(able) == 0 {
+		t.Skip("no broker of these tests has what it needs: " + need)
+	}
+	run(t, rabbit.Spread(t.Name(), able), test)
+}
+
+// EachModern is [Each] for the brokers that write x-last-death headers.
+func EachModern(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
+	t.Helper()
+	EachWith(t, "strategy headers needs RabbitMQ 3.13.3", Modern, test)
 }
 
 // EveryVersion runs the test on every broker, in any case: its subject is what RabbitMQ
@@ -114,16 +126,6 @@ func run(t *testing.T, brokers []*rabbit.Broker, test func(t *testing.T, b *rabb
 func Sampled(t *testing.T, number int) bool {
 	t.Helper()
 	return rabbit.Sampled(t.Name(), number)
-}
-
-// modern returns the brokers that strategy "headers" runs on.
-func modern(t *testing.T) []*rabbit.Broker {
-	t.Helper()
-	all := slices.DeleteFunc(slices.Clone(Brokers(t)), func(b *rabbit.Broker) bool { return !Modern(b) })
-	if len(all) == 0 {
-		t.Skip("strategy headers needs RabbitMQ 3.13.3, and no broker of these tests has it")
-	}
-	return all
 }
 
 // Modern says whether the broker is 3.13 or later.

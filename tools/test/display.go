@@ -81,7 +81,10 @@ func (r *results) summary(to io.Writer, brokers []*rabbit.Broker, missing []miss
 	}
 	skipped := r.skipped()
 	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
-		fmt.Fprintf(to, "skipped  %6d  %s\n", skipped[reason], reason)
+		fmt.Fprintf(to, "skipped  %6d  %s\n", skipped[reason].tests, reason)
+		if all := skipped[reason].all; len(all) > 0 {
+			fmt.Fprintf(to, "                 and so nothing of %s ran\n", strings.Join(all, ", "))
+		}
 	}
 	for _, o := range r.ended {
 		if o.action == "fail" {

@@ -41,6 +41,12 @@ func (n testName) ancestors() []testName {
 	return all
 }
 
+// function is the test that it is, or is a subtest of.
+func (n testName) function() testName {
+	name, _, _ := strings.Cut(n.test, "/")
+	return testName{n.pkg, name}
+}
+
 func mark(set map[testName]bool, names []testName) {
 	for _, n := range names {
 		set[n] = true
@@ -195,9 +201,20 @@ func (r *results) slowest() (name testName, since time.Time, packages []string) 
 
 var skipReason = regexp.MustCompile(`(?m)^\s+\S+\.go:\d+: (.*)$`)
 
-// skipped counts the tests that were skipped by their reasons.
-func (r *results) skipped() map[string]int {
-	reasons := map[string]int{}
+// skip is a reason for which tests were skipped.
+type skip struct {
+	tests int
+	// all are the functions of which nothing ran.
+	all []string
+}
+
+// skipped returns the tests that were skipped by their reasons.
+func (r *results) skipped() map[string]skip {
+	ran := map[testName]bool{}
+	for _, o := range r.ended {
+		ran[o.function()] = ran[o.function()] || o.action != "skip"
+	}
+	reasons := map[string]skip{}
 	for _, o := range r.ended {
 		if o.action != "skip" {
 			continue
@@ -206,7 +223,12 @@ func (r *results) skipped() map[string]int {
 		if all := skipReason.FindAllStringSubmatch(o.output, -1); len(all) > 0 {
 			reason = all[len(all)-1][1]
 		}
-		reasons[reason]++
+		s := reasons[reason]
+		s.tests++
+		if f := o.function(); !ran[f] && !slices.Contains(s.all, f.test) {
+			s.all = append(s.all, f.test)
+		}
+		reasons[reason] = s
 	}
 	return reasons
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,18 +29,47 @@ type Process struct {
 	log bytes.Buffer
 }
 
-// Build compiles the program in a folder, for the test and its subtests, and
-// returns its path. Without TF_ACC it skips.
+// programs are those that were compiled, by folder.
+var programs struct {
+	sync.Mutex
+	dir   string
+	paths map[string]string
+}
+
+// Build compiles the program in a folder, once for all tests, and returns its path.
+// [Remove] removes it.
 func Build(t *testing.T, folder string) string {
 	t.Helper()
-	if os.Getenv("TF_ACC") == "" {
-		t.Skip("an acceptance test: set TF_ACC=1, or run make test")
+	programs.Lock()
+	defer programs.Unlock()
+	if path, ok := programs.paths[folder]; ok {
+		return path
 	}
-	path := filepath.Join(t.TempDir(), "program")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, folder).CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %s\n%s", err, output)
+	if programs.dir == "" {
+		dir, err := os.MkdirTemp("", "programs-under-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs.dir, programs.paths = dir, map[string]string{}
 	}
+	path := filepath.Join(programs.dir, strconv.Itoa(len(programs.paths)))
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, folder).CombinedOutput(); err != nil {
+		t.Fatalf("build the program in %s: %s\n%s", folder, err, output)
+	}
+	programs.paths[folder] = path
 	return path
+}
+
+// Remove removes the programs that [Build] compiled.
+func Remove() error {
+	programs.Lock()
+	defer programs.Unlock()
+	dir := programs.dir
+	programs.dir, programs.paths = "", nil
+	if dir == "" {
+		return nil
+	}
+	return os.RemoveAll(dir)
 }
 
 // Address is the AMQP URL of a virtual host for a user, nil for the broker's own.

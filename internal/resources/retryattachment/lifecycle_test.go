@@ -234,10 +234,8 @@ func TestAccRefused(t *testing.T) {
 // TestAccOldBroker: brokers that do not tell the last death are refused by the
 // plan, with their version.
 func TestAccOldBroker(t *testing.T) {
-	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
-		if acctest.Modern(b) {
-			t.Skipf("this broker, %s, supports shared tiers", b.Version)
-		}
+	old := func(b *rabbit.Broker) bool { return !acctest.Modern(b) }
+	acctest.EachWith(t, "RabbitMQ 3.13 and later support shared tiers", old, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		for _, config := range []declared{tiers(vhost, waits{"1s"}, nil), attachment(vhost, "orders", nil)} {
 			expectText(t, newCLI(t, b, config).refused(t, "plan"), "Shared Tiers Not Supported by This Broker", "3.13.3 or later", "This broker runs "+b.Version)

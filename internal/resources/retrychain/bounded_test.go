@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,33 +21,40 @@ func counts(b *rabbit.Broker, how worker.Outcome) bool {
 	return how != worker.Requeue || !acctest.AtLeast(b, 4, 3)
 }
 
+// runLimited is [eachVariant] on one broker for those with a delivery limit, which
+// classic queues do not have.
+func runLimited(t *testing.T, b *rabbit.Broker, test func(t *testing.T, b *rabbit.Broker, vhost string, v variant)) {
+	t.Helper()
+	limited := slices.DeleteFunc(variants(b), func(v variant) bool { return v.queueType != "quorum" })
+	runVariants(t, b, rabbit.Half(t.Name(), limited), test)
+}
+
 // TestAccBounded: without delays and with delivery_limit = n a message that is
 // given back at each delivery is delivered n + 1 times, and then parked. A
 // rejected one is parked at once.
 func TestAccBounded(t *testing.T) {
-	eachVariant(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
-		if v.queueType != "quorum" {
-			t.Skip("classic queues have no delivery limit")
-		}
-		const limit = 3
-		w := acctest.Terraform(t, v.chainConfig(b, vhost, "[]", fmt.Sprintf("work_queue = { delivery_limit = %d }", limit)))
-		apply(t, w)
-		expectEmptyPlan(t, w)
-		expectLimit(t, b, vhost, limit)
-		for name, how := range map[string]worker.Outcome{"reject": worker.RejectRequeue, "nack": worker.Requeue, "crash": worker.Keep} {
-			want := limit + 1
-			if !counts(b, how) {
-				want = 5 * limit // and so on, for ever
+	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
+		runLimited(t, b, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
+			const limit = 3
+			w := acctest.Terraform(t, v.chainConfig(b, vhost, "[]", fmt.Sprintf("work_queue = { delivery_limit = %d }", limit)))
+			apply(t, w)
+			expectEmptyPlan(t, w)
+			expectLimit(t, b, vhost, limit)
+			for name, how := range map[string]worker.Outcome{"reject": worker.RejectRequeue, "nack": worker.Requeue, "crash": worker.Keep} {
+				want := limit + 1
+				if !counts(b, how) {
+					want = 5 * limit // and so on, for ever
+				}
+				if n := returnUntilParked(t, b, vhost, how, want); n != want {
+					t.Errorf("%s: %d deliveries, expected %d", name, n, want)
+				}
 			}
-			if n := returnUntilParked(t, b, vhost, how, want); n != want {
-				t.Errorf("%s: %d deliveries, expected %d", name, n, want)
+			for name, how := range map[string]worker.Outcome{"rejected": worker.Reject, "nacked": worker.Nack} {
+				if n := returnUntilParked(t, b, vhost, how, limit); n != 1 {
+					t.Errorf("%s: %d deliveries, expected 1", name, n)
+				}
 			}
-		}
-		for name, how := range map[string]worker.Outcome{"rejected": worker.Reject, "nacked": worker.Nack} {
-			if n := returnUntilParked(t, b, vhost, how, limit); n != 1 {
-				t.Errorf("%s: %d deliveries, expected 1", name, n)
-			}
-		}
+		})
 	})
 }
 
@@ -143,34 +151,34 @@ func expectLimit(t *testing.T, b *rabbit.Broker, vhost string, want int) {
 // TestAccBoundedChanges: the limit with which the work queue was declared stays,
 // whatever the delays become, and a new chain of the same name is another one.
 func TestAccBoundedChanges(t *testing.T) {
-	eachVariant(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
-		if v.queueType != "quorum" || !acctest.Modern(b) {
-			t.Skip("before 3.13 a chain with delays has no delivery limit")
-		}
-		const limit = "work_queue = { delivery_limit = 3 }"
-		bounded, delayed := v.chainConfig(b, vhost, "[]", limit), v.chainConfig(b, vhost, `["200ms"]`, limit)
-		w := acctest.Terraform(t, bounded)
-		apply(t, w)
-		expectLimit(t, b, vhost, 3)
-		acctest.Reconfigure(t, w, delayed)
-		expectText(t, acctest.Run(t, w, "plan"), "Retries Count Towards the Delivery Limit")
-		apply(t, w)
-		expectEmptyPlan(t, w)
-		expectLimit(t, b, vhost, 3)
-		acctest.Reconfigure(t, w, bounded)
-		apply(t, w)
-		applyUntilDrained(t, w)
-		expectEmptyPlan(t, w)
-		expectLimit(t, b, vhost, 3)
-		acctest.Run(t, w, "destroy", "-auto-approve")
-		acctest.Reconfigure(t, w, delayed)
-		apply(t, w)
-		expectLimit(t, b, vhost, 53)
-		acctest.Reconfigure(t, w, bounded)
-		apply(t, w)
-		applyUntilDrained(t, w)
-		expectEmptyPlan(t, w)
-		expectLimit(t, b, vhost, 53)
+	// Before 3.13 a chain with delays has no delivery limit.
+	acctest.EachModern(t, func(t *testing.T, b *rabbit.Broker) {
+		runLimited(t, b, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
+			const limit = "work_queue = { delivery_limit = 3 }"
+			bounded, delayed := v.chainConfig(b, vhost, "[]", limit), v.chainConfig(b, vhost, `["200ms"]`, limit)
+			w := acctest.Terraform(t, bounded)
+			apply(t, w)
+			expectLimit(t, b, vhost, 3)
+			acctest.Reconfigure(t, w, delayed)
+			expectText(t, acctest.Run(t, w, "plan"), "Retries Count Towards the Delivery Limit")
+			apply(t, w)
+			expectEmptyPlan(t, w)
+			expectLimit(t, b, vhost, 3)
+			acctest.Reconfigure(t, w, bounded)
+			apply(t, w)
+			applyUntilDrained(t, w)
+			expectEmptyPlan(t, w)
+			expectLimit(t, b, vhost, 3)
+			acctest.Run(t, w, "destroy", "-auto-approve")
+			acctest.Reconfigure(t, w, delayed)
+			apply(t, w)
+			expectLimit(t, b, vhost, 53)
+			acctest.Reconfigure(t, w, bounded)
+			apply(t, w)
+			applyUntilDrained(t, w)
+			expectEmptyPlan(t, w)
+			expectLimit(t, b, vhost, 53)
+		})
 	})
 }
 

@@ -106,10 +106,7 @@ func TestAccHead(t *testing.T) {
 // TestAccTailRefused: a queue that holds messages back itself cannot do so for no
 // time.
 func TestAccTailRefused(t *testing.T) {
-	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
-		if !hasDelayedRetry(b) {
-			t.Skipf("strategy delayed_retry needs RabbitMQ 4.3.1, this broker is %s", b.Version)
-		}
+	acctest.EachWith(t, needsDelayedRetry, hasDelayedRetry, func(t *testing.T, b *rabbit.Broker) {
 		w := acctest.Terraform(t, delayedRetryConfig(b, acctest.VHost(t, b), `["0s", "0s"]`, ""))
 		expectText(t, acctest.RunError(t, w, "plan"), "Delays Are No Ramp", "d is at least 1 ms")
 	})

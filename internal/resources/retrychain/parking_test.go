@@ -207,10 +207,8 @@ func TestAccSharedParkingProblems(t *testing.T) {
 // TestAccTransientParking refuses a parking queue that does not outlive the
 // broker. From 4.3 on there are none.
 func TestAccTransientParking(t *testing.T) {
-	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
-		if atLeast(b, "4.3") {
-			t.Skipf("RabbitMQ %s refuses queues that are not durable", b.Version)
-		}
+	before43 := func(b *rabbit.Broker) bool { return !atLeast(b, "4.3") }
+	acctest.EachWith(t, "RabbitMQ 4.3 refuses queues that are not durable", before43, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		ch, err := acctest.Worker(t, b, vhost).Connection().Channel()
 		if err != nil {

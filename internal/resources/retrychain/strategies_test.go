@@ -28,6 +28,8 @@ resource "rabbitmq_retry_chain" "orders" {
 `, vhost, delays, more)
 }
 
+const needsDelayedRetry = "strategy delayed_retry needs RabbitMQ 4.3.1"
+
 // hasDelayedRetry says whether the broker can hold back returned messages.
 func hasDelayedRetry(b *rabbit.Broker) bool { return acctest.AtLeast(b, 4, 3) }
 
@@ -35,10 +37,7 @@ func hasDelayedRetry(b *rabbit.Broker) bool { return acctest.AtLeast(b, 4, 3) }
 // rejects with requeue=true, and that it is parked after the last attempt; and
 // what a consumer gets that uses basic.nack.
 func TestAccDelayedRetry(t *testing.T) {
-	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
-		if !hasDelayedRetry(b) {
-			t.Skipf("strategy delayed_retry needs RabbitMQ 4.3.1, this broker is %s", b.Version)
-		}
+	acctest.EachWith(t, needsDelayedRetry, hasDelayedRetry, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		w := acctest.Terraform(t, delayedRetryConfig(b, vhost, `["400ms", "800ms", "1s"]`, ""))
 		expectText(t, acctest.Run(t, w, "plan"), "Consumers Must Use basic.reject")
