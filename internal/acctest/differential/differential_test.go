@@ -42,12 +42,12 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// fewer is a quarter of the cases, or with [rabbit.EnvFull] all.
+// fewer is an eighth of the cases, or with [rabbit.EnvFull] all.
 func fewer(cases int64) int64 {
 	if rabbit.Full() {
 		return cases
 	}
-	return cases / 4
+	return cases / 8
 }
 
 func number(t *testing.T, name string, byDefault int64) int64 {

@@ -86,6 +86,15 @@ func newest(t *testing.T) string {
 	return list[len(list)-1]
 }
 
+// onlyFull skips what tests the brokers of the tests more closely than every run needs:
+// each start of a node takes as much of the processor as ten other tests.
+func onlyFull(t *testing.T) {
+	t.Helper()
+	if !Full() {
+		t.Skip("TestLifeOfANode starts, kills and ends a node; make test-full tries more ways")
+	}
+}
+
 func TestLifeOfANode(t *testing.T) {
 	t.Parallel()
 	for _, version := range Spread(t.Name(), testVersions(t)) {
@@ -111,8 +120,12 @@ func TestLifeOfANode(t *testing.T) {
 			if err := b.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if hosts := ctl(t, b, "list_vhosts"); !strings.Contains(hosts, "kept") {
-				t.Errorf("after the restart the virtual hosts are:\n%s", hosts)
+			api, err := b.API()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := api.GetVhost("kept"); err != nil {
+				t.Error("after the restart:", err)
 			}
 			if err := b.Stop(t.Context()); err != nil {
 				t.Fatal(err)
@@ -126,6 +139,7 @@ func TestLifeOfANode(t *testing.T) {
 // process that stops it.
 func TestKeptNode(t *testing.T) {
 	t.Parallel()
+	onlyFull(t)
 	o := Options{Version: newest(t), Dir: t.TempDir(), Detached: true, ExtraConfig: "heartbeat = 17"}
 	b, n := startNode(t, o)
 	ctl(t, b, "add_vhost", "kept")
@@ -153,6 +167,7 @@ func TestKeptNode(t *testing.T) {
 
 func TestNodeEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
+	onlyFull(t)
 	version := newest(t)
 	needSource(t, version)
 	self, err := os.Executable()
@@ -213,6 +228,7 @@ func TestNodeThatDoesNotStart(t *testing.T) {
 
 func TestStartIsAborted(t *testing.T) {
 	t.Parallel()
+	onlyFull(t)
 	version := newest(t)
 	needSource(t, version)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

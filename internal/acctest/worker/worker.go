@@ -11,14 +11,20 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 )
 
-// Worker is a connection to one virtual host with a channel for publishing.
+// Worker is a connection to one virtual host with a channel for publishing and one for
+// looks into queues.
 type Worker struct {
 	conn    *amqp.Connection
 	publish *amqp.Channel
 	returns chan amqp.Return
 	mu      sync.Mutex // one mandatory publish at a time
+
+	look    *amqp.Channel // nil before the first look; an error closes it
+	looking sync.Mutex
 }
 
 // Dial connects to a virtual host; address is amqp://user:password@host:port.
@@ -151,55 +157,61 @@ func settle(d amqp.Delivery, outcome Outcome) error {
 // Get takes one message out of a queue and acknowledges it, or waits until ctx
 // ends.
 func (w *Worker) Get(ctx context.Context, queue string) (Delivery, error) {
-	ch, err := w.conn.Channel()
+	found := Delivery{Queue: queue}
+	err := poll.UntilDone(ctx, func() (ok bool, err error) {
+		err = w.lookInto(func(ch *amqp.Channel) error {
+			found.Delivery, ok, err = ch.Get(queue, false)
+			return err
+		})
+		found.At = time.Now()
+		return ok, err
+	})
 	if err != nil {
-		return Delivery{}, err
+		return Delivery{}, fmt.Errorf("get from queue %q: %w", queue, err)
 	}
-	defer func() { _ = ch.Close() }()
-	for {
-		d, ok, err := ch.Get(queue, false)
+	return found, found.Ack(false)
+}
+
+// lookInto calls f with the channel for looks.
+func (w *Worker) lookInto(f func(ch *amqp.Channel) error) error {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	if w.look == nil || w.look.IsClosed() {
+		ch, err := w.conn.Channel()
 		if err != nil {
-			return Delivery{}, fmt.Errorf("get from queue %q: %w", queue, err)
+			return err
 		}
-		if ok {
-			return Delivery{Delivery: d, Queue: queue, At: time.Now()}, d.Ack(false)
-		}
-		select {
-		case <-ctx.Done():
-			return Delivery{}, fmt.Errorf("get from queue %q: %w", queue, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
+		w.look = ch
 	}
+	return f(w.look)
 }
 
 // Drain takes every ready message out of a queue and acknowledges it. It
 // returns when the queue was found empty.
 func (w *Worker) Drain(queue string) ([]Delivery, error) {
-	ch, err := w.conn.Channel()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = ch.Close() }()
 	var drained []Delivery
-	for {
-		d, ok, err := ch.Get(queue, true)
-		if err != nil || !ok {
-			return drained, err
+	err := w.lookInto(func(ch *amqp.Channel) error {
+		for {
+			d, ok, err := ch.Get(queue, true)
+			if err != nil || !ok {
+				return err
+			}
+			drained = append(drained, Delivery{Delivery: d, Queue: queue, At: time.Now()})
 		}
-		drained = append(drained, Delivery{Delivery: d, Queue: queue, At: time.Now()})
-	}
+	})
+	return drained, err
 }
 
 // Ready returns the number of messages that are ready in the queue, exactly
 // (a passive declare).
 func (w *Worker) Ready(queue string) (int, error) {
-	ch, err := w.conn.Channel()
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = ch.Close() }()
-	q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-	return q.Messages, err
+	var n int
+	err := w.lookInto(func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		n = q.Messages
+		return err
+	})
+	return n, err
 }
 
 // Deaths returns how often the message died in the queue for the reason, from

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
@@ -250,10 +251,7 @@ func (w *world) ready() int {
 
 func (w *world) eventually(what string, condition func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if condition() {
-			return
-		}
+	if !poll.Until(patience, condition) {
+		w.t.Fatalf("waited %s for %s", patience, what)
 	}
-	w.t.Fatalf("waited %s for %s", patience, what)
 }

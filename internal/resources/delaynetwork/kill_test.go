@@ -165,7 +165,7 @@ func TestAccImportByIdentity(t *testing.T) {
 // delays of every length: each arrives once, where it should, and none early.
 func TestAccBurst(t *testing.T) {
 	queues := []string{"orders", "eu.orders"}
-	eachVariant(t, queues, func(t *testing.T, b *rabbit.Broker, vhost string) {
+	eachAttached(t, queues, func(t *testing.T, b *rabbit.Broker, vhost string) {
 		n := rabbit.Size(1000, 200)
 		got := collect(t, acctest.Worker(t, b, vhost), append(queues, network.Unrouted())...)
 		ch, err := acctest.Worker(t, b, vhost).Connection().Channel()

@@ -42,29 +42,24 @@ func count(t *testing.T, b *rabbit.Broker, vhost string) (queues, exchanges int)
 // TestAccLifecycle makes, plans again, imports and destroys a network with its
 // destinations.
 func TestAccLifecycle(t *testing.T) {
-	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
-		for name, more := range variants {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				vhost := acctest.VHost(t, b)
-				declare(t, b, vhost, "orders")
-				w := acctest.Terraform(t, config(b, vhost, more, destination(vhost, "orders")))
-				apply(t, w)
-				expectEmptyPlan(t, w)
-				if q, e := count(t, b, vhost); q != 6 || e != 8 {
-					t.Errorf("%d queues and %d exchanges, expected 6 and 8", q, e)
-				}
-				acctest.Run(t, w, "state", "rm", address, "rabbitmq_delay_destination.orders")
-				expectText(t, acctest.RunError(t, w, "apply", "-auto-approve"), "Object Already Exists", "terraform import")
-				acctest.Run(t, w, "import", address, "delays@"+vhost)
-				expectText(t, acctest.RunError(t, w, "apply", "-auto-approve"), "Destination Already Attached", "delays/orders/orders@"+vhost)
-				acctest.Run(t, w, "import", "rabbitmq_delay_destination.orders", "delays/orders/orders@"+vhost)
-				expectEmptyPlan(t, w)
-				acctest.Run(t, w, "destroy", "-auto-approve")
-				if q, e := count(t, b, vhost); q != 0 || e != 0 {
-					t.Errorf("%d queues and %d exchanges are left", q, e)
-				}
-			})
+	eachVariant(t, func(t *testing.T, b *rabbit.Broker, v variant) {
+		vhost := acctest.VHost(t, b)
+		declare(t, b, vhost, "orders")
+		w := acctest.Terraform(t, config(b, vhost, v.attributes, destination(vhost, "orders")))
+		apply(t, w)
+		expectEmptyPlan(t, w)
+		if q, e := count(t, b, vhost); q != 6 || e != 8 {
+			t.Errorf("%d queues and %d exchanges, expected 6 and 8", q, e)
+		}
+		acctest.Run(t, w, "state", "rm", address, "rabbitmq_delay_destination.orders")
+		expectText(t, acctest.RunError(t, w, "apply", "-auto-approve"), "Object Already Exists", "terraform import")
+		acctest.Run(t, w, "import", address, "delays@"+vhost)
+		expectText(t, acctest.RunError(t, w, "apply", "-auto-approve"), "Destination Already Attached", "delays/orders/orders@"+vhost)
+		acctest.Run(t, w, "import", "rabbitmq_delay_destination.orders", "delays/orders/orders@"+vhost)
+		expectEmptyPlan(t, w)
+		acctest.Run(t, w, "destroy", "-auto-approve")
+		if q, e := count(t, b, vhost); q != 0 || e != 0 {
+			t.Errorf("%d queues and %d exchanges are left", q, e)
 		}
 	})
 }

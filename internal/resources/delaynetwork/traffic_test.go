@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
@@ -27,24 +28,34 @@ var network = delay.Network{Name: "delays", Unit: unit, Levels: 5}
 // in the guide.
 const tolerance = 5 * time.Second
 
-// variants are the further attributes of the networks under test.
-var variants = map[string]string{
-	"quorum at-least-once": "",
-	"quorum at-most-once":  `dead_letter_strategy = "at-most-once"`,
-	"classic":              `queue_type = "classic"`,
+// variant is a form of the networks under test.
+type variant struct{ name, attributes string }
+
+var variants = []variant{
+	{"quorum at-least-once", ""},
+	{"classic", `queue_type = "classic"`},
+	{"quorum at-most-once", `dead_letter_strategy = "at-most-once"`},
 }
 
-// eachVariant runs the test for every broker and variant, with the queues
-// attached as destinations of their names.
-func eachVariant(t *testing.T, queues []string, test func(t *testing.T, b *rabbit.Broker, vhost string)) {
+// eachVariant runs the test for every variant, or without [rabbit.EnvFull] for those of
+// one type of queue.
+func eachVariant(t *testing.T, test func(t *testing.T, b *rabbit.Broker, v variant)) {
 	t.Helper()
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
-		for name, more := range variants {
-			t.Run(name, func(t *testing.T) {
+		for _, v := range rabbit.Half(t.Name(), variants) {
+			t.Run(v.name, func(t *testing.T) {
 				t.Parallel()
-				test(t, b, attached(t, b, more, queues))
+				test(t, b, v)
 			})
 		}
+	})
+}
+
+// eachAttached is [eachVariant] with the queues attached as destinations of their names.
+func eachAttached(t *testing.T, queues []string, test func(t *testing.T, b *rabbit.Broker, vhost string)) {
+	t.Helper()
+	eachVariant(t, func(t *testing.T, b *rabbit.Broker, v variant) {
+		test(t, b, attached(t, b, v.attributes, queues))
 	})
 }
 
@@ -143,7 +154,7 @@ func send(t *testing.T, w *worker.Worker, d time.Duration, to string, message am
 // at its destination only, and not before its delay is over.
 func TestAccDelays(t *testing.T) {
 	queues := []string{"orders", "eu.orders"}
-	eachVariant(t, queues, func(t *testing.T, b *rabbit.Broker, vhost string) {
+	eachAttached(t, queues, func(t *testing.T, b *rabbit.Broker, vhost string) {
 		w := acctest.Worker(t, b, vhost)
 		got := collect(t, acctest.Worker(t, b, vhost), append(queues, network.Unrouted())...)
 		delays := []time.Duration{0, 1, unit, unit + 1, 3 * unit, 4 * unit, 7 * unit, 8 * unit, 15 * unit, 16 * unit, network.Maximum()}
@@ -190,7 +201,7 @@ func TestAccDelays(t *testing.T) {
 // attached, and others with keys that are none: all of them are in the queue for
 // unrouted messages, and hold up nobody.
 func TestAccMissingDestination(t *testing.T) {
-	eachVariant(t, []string{"orders"}, func(t *testing.T, b *rabbit.Broker, vhost string) {
+	eachAttached(t, []string{"orders"}, func(t *testing.T, b *rabbit.Broker, vhost string) {
 		n := rabbit.Size(1000, 200)
 		w := acctest.Worker(t, b, vhost)
 		got := collect(t, acctest.Worker(t, b, vhost), "orders")
@@ -220,11 +231,8 @@ func TestAccMissingDestination(t *testing.T) {
 // eventually polls a condition.
 func eventually(t *testing.T, patience time.Duration, condition func() error) {
 	t.Helper()
-	err := condition()
-	for began := time.Now(); err != nil && time.Since(began) < patience; err = condition() {
-		time.Sleep(50 * time.Millisecond)
-	}
-	if err != nil {
+	var err error
+	if !poll.Until(patience, func() bool { err = condition(); return err == nil }) {
 		t.Errorf("after %s: %s", patience, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
@@ -271,10 +272,8 @@ func (p *place) ready(queue string) int {
 // wait polls until the condition holds.
 func (p *place) wait(condition func() bool) {
 	p.t.Helper()
-	for began := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			p.t.Fatal("it does not come to pass")
-		}
+	if !poll.Until(time.Minute, condition) {
+		p.t.Fatal("it does not come to pass")
 	}
 }
 

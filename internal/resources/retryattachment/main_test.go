@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 )
@@ -216,12 +217,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 func within(is func() bool) bool {
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
-		if is() {
-			return true
-		}
-	}
-	return false
+	return poll.Until(patience, is)
 }
 
 // expectReady waits until a queue holds that many messages.

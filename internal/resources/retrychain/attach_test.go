@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/proxy"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
@@ -88,7 +89,7 @@ func (a *application) describe() string {
 func (a *application) expectPolicy(name string) {
 	a.t.Helper()
 	api, found := acctest.API(a.t, a.b), ""
-	if !within(60*time.Second, func() bool {
+	if !poll.Until(60*time.Second, func() bool {
 		q, err := api.GetQueue(a.vhost, a.queue)
 		if err != nil {
 			a.t.Fatal(err)
@@ -317,7 +318,7 @@ func TestAccAttachRedeclared(t *testing.T) {
 			h.publish("", "orders")
 			h.next("orders", 60*time.Second, reject)
 		}
-		if !within(60*time.Second, func() bool { return h.ready(tierName(v, "30s")) == 20 }) {
+		if !poll.Until(60*time.Second, func() bool { return h.ready(tierName(v, "30s")) == 20 }) {
 			t.Fatalf("%d of 20 messages wait in the tier", h.ready(tierName(v, "30s")))
 		}
 		a.delete()
@@ -325,7 +326,7 @@ func TestAccAttachRedeclared(t *testing.T) {
 			a.table["x-queue-type"] = "classic"
 		}
 		a.declare()
-		if !within(2*time.Minute, func() bool { return h.ready("orders.parking") == 20 }) {
+		if !poll.Until(2*time.Minute, func() bool { return h.ready("orders.parking") == 20 }) {
 			t.Errorf("%d of 20 messages are parked", h.ready("orders.parking"))
 		}
 		plan := s.plan()
@@ -566,7 +567,7 @@ func TestAccAttachmentHiddenLater(t *testing.T) {
 			_, back := h.next("orders", time.Second, ack)
 			return !back
 		}
-		if !within(60*time.Second, lost) {
+		if !poll.Until(60*time.Second, lost) {
 			t.Error("no rejected message is lost")
 		}
 		expectRefused(t, s.plan().Diagnostics, "policy.priority", "Policy Hidden by Another", `"harm"`, "Set policy.priority to 2001 or more")
@@ -575,7 +576,7 @@ func TestAccAttachmentHiddenLater(t *testing.T) {
 		dropPolicy(t, b, vhost, false, "harm")
 		s.apply()
 		s.expectPlan(s.plan())
-		if !within(60*time.Second, func() bool { return !lost() }) {
+		if !poll.Until(60*time.Second, func() bool { return !lost() }) {
 			t.Error("rejected messages are still lost")
 		}
 	})
@@ -714,7 +715,7 @@ func detachPending(t *testing.T, h *harmed, policy string) {
 	if policy == "by hand" {
 		want = 0
 	}
-	within(10*time.Second, func() bool {
+	poll.Until(10*time.Second, func() bool {
 		arrived += len(h.drain("orders"))
 		return arrived >= count || want == 0 && arrived > 0
 	})
@@ -766,7 +767,7 @@ func attachPending(t *testing.T, h *harmed, way string) {
 	default: // the chain parks or retries what the application's policy could not move
 		h.s.apply()
 		arrived := 0
-		if !within(60*time.Second, func() bool {
+		if !poll.Until(60*time.Second, func() bool {
 			arrived += len(h.drain("orders")) + len(h.drain("orders.parking"))
 			return arrived == count
 		}) {
@@ -784,7 +785,7 @@ func attachPending(t *testing.T, h *harmed, way string) {
 	if way == "by hand" {
 		want = 0
 	}
-	within(10*time.Second, func() bool {
+	poll.Until(10*time.Second, func() bool {
 		arrived += len(h.drain("orders"))
 		return want > 0 && arrived == want
 	})
@@ -821,7 +822,7 @@ func TestAccAttachToLimitedQueue(t *testing.T) {
 		}
 		expectWarned(t, s.plan().Diagnostics, "work_queue", "x-max-length", "reject-publish")
 		s.apply()
-		if !within(60*time.Second, refused) {
+		if !poll.Until(60*time.Second, refused) {
 			t.Error("the full queue refuses no message")
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 )
@@ -98,17 +99,16 @@ func (s *slow) expectReady(n int) {
 	s.t.Helper()
 	messages := acctest.Worker(s.t, s.b, s.vhost)
 	var got int
-	for range 100 {
+	holds := func() bool {
 		var err error
 		if got, err = messages.Ready(s.tier); err != nil {
 			s.t.Fatal(err)
 		}
-		if got == n {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+		return got == n
 	}
-	s.t.Fatalf("tier %q holds %d messages, expected %d", s.tier, got, n)
+	if !poll.Until(10*time.Second, holds) {
+		s.t.Fatalf("tier %q holds %d messages, expected %d", s.tier, got, n)
+	}
 }
 
 // expectDraining fails the test unless the state lists exactly these tiers, and

@@ -72,26 +72,29 @@ func drifts(v variant) []drift {
 }
 
 // TestAccDrift changes one thing by hand: the next plan shows exactly that
-// object, and the apply repairs it.
+// object, and the apply repairs it. TestAccEveryDeletedObject tries every kind of
+// queue; through the CLI one is enough.
 func TestAccDrift(t *testing.T) {
-	eachVariant(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
-		if v.queueType != "quorum" || v.deadLetterStrategy != "at-least-once" {
-			t.Skip("TestAccEveryDeletedObject tries every kind of queue; through the CLI one is enough")
-		}
-		config := v.chainConfig(b, vhost, `["1s", "2s"]`, "")
-		steps := []resource.TestStep{{Config: config, ConfigPlanChecks: emptyPlan()}}
-		for _, d := range drifts(v) {
-			steps = append(steps, resource.TestStep{
-				PreConfig: func() { d.do(t, acctest.API(t, b), vhost) },
-				Config:    config,
-				ConfigPlanChecks: resource.ConfigPlanChecks{
-					PreApply:             []plancheck.PlanCheck{plancheck.ExpectResourceAction(address, plancheck.ResourceActionUpdate), d.expected(t)},
-					PostApplyPostRefresh: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()},
-				},
-			})
-		}
-		resource.Test(t, resource.TestCase{ProtoV6ProviderFactories: acctest.Providers, Steps: steps})
+	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
+		quorum := slices.DeleteFunc(variants(b), func(v variant) bool { return v.queueType != "quorum" || v.deadLetterStrategy != "at-least-once" })
+		runVariants(t, b, rabbit.Spread(t.Name(), quorum), repairDrift)
 	})
+}
+
+func repairDrift(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
+	config := v.chainConfig(b, vhost, `["1s", "2s"]`, "")
+	steps := []resource.TestStep{{Config: config, ConfigPlanChecks: emptyPlan()}}
+	for _, d := range rabbit.Half(t.Name(), drifts(v)) {
+		steps = append(steps, resource.TestStep{
+			PreConfig: func() { d.do(t, acctest.API(t, b), vhost) },
+			Config:    config,
+			ConfigPlanChecks: resource.ConfigPlanChecks{
+				PreApply:             []plancheck.PlanCheck{plancheck.ExpectResourceAction(address, plancheck.ResourceActionUpdate), d.expected(t)},
+				PostApplyPostRefresh: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()},
+			},
+		})
+	}
+	resource.Test(t, resource.TestCase{ProtoV6ProviderFactories: acctest.Providers, Steps: steps})
 }
 
 func (d drift) expected(t *testing.T) plancheck.PlanCheck {

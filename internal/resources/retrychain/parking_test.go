@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
@@ -67,7 +68,7 @@ func TestAccSharedParking(t *testing.T) {
 				}
 			}
 		}
-		if !within(60*time.Second, func() bool { return h.ready("shared") == 6 }) {
+		if !poll.Until(60*time.Second, func() bool { return h.ready("shared") == 6 }) {
 			t.Fatalf("%d messages are parked, expected 6", h.ready("shared"))
 		}
 		if found := orders.destroy(); len(found) > 0 {

@@ -15,6 +15,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 )
@@ -346,16 +347,6 @@ func (h *harmed) watch(t *testing.T, p foreignPolicy) {
 	}
 }
 
-// within polls until the condition holds, or returns false after the patience.
-func within(patience time.Duration, condition func() bool) bool {
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
-}
-
 // publish publishes a new message and returns its identifier.
 func (h *harmed) publish(exchange, key string) string {
 	h.t.Helper()
@@ -399,7 +390,7 @@ func (h *harmed) next(queue string, patience time.Duration, settle func(amqp.Del
 	}
 	defer func() { _ = ch.Close() }()
 	var d amqp.Delivery
-	found := within(patience, func() bool {
+	found := poll.Until(patience, func() bool {
 		var ok bool
 		if d, ok, err = ch.Get(queue, false); err != nil {
 			h.t.Fatal(err)
@@ -427,7 +418,7 @@ func parkedVanish(h *harmed) bool {
 	for range 5 {
 		h.publish("orders.parking", "")
 	}
-	return within(time.Second, func() bool { return h.ready("orders.parking") < 5 })
+	return poll.Until(time.Second, func() bool { return h.ready("orders.parking") < 5 })
 }
 
 // queueVanishes: the queue is deleted although it holds a message.
@@ -444,7 +435,7 @@ func queueVanishes(h *harmed) bool {
 		return true
 	}
 	_, err := h.tryPublish("", h.queue) // it fails while the broker deletes the queue
-	vanishes := within(2*time.Second, gone)
+	vanishes := poll.Until(2*time.Second, gone)
 	if err != nil && !vanishes {
 		h.t.Fatal(err)
 	}
@@ -460,7 +451,7 @@ func vanishesByLooking(h *harmed) bool {
 			return true
 		}
 	}
-	return !within(time.Second, func() bool { return h.ready("orders.parking") == 1 })
+	return !poll.Until(time.Second, func() bool { return h.ready("orders.parking") == 1 })
 }
 
 // comesEarly: a message leaves the tier of 1s before its time.
@@ -476,7 +467,7 @@ func comesEarly(h *harmed) bool {
 
 // tierOverflows: the tier refuses a message, or gives one back before its time.
 func tierOverflows(h *harmed) bool {
-	if !within(60*time.Second, func() bool { return h.ready(h.queue) == 0 }) {
+	if !poll.Until(60*time.Second, func() bool { return h.ready(h.queue) == 0 }) {
 		h.t.Fatal("the tier keeps its messages")
 	}
 	h.drain("orders")
@@ -523,7 +514,7 @@ func pendingVanish(h *harmed) bool {
 			h.next("orders", 60*time.Second, reject)
 		}
 	}
-	if !within(60*time.Second, func() bool { return h.ready(h.queue) == 0 }) {
+	if !poll.Until(60*time.Second, func() bool { return h.ready(h.queue) == 0 }) {
 		h.t.Fatal("the messages did not die")
 	}
 	waitForCount(h.t, api, h.vhost, h.queue, count)
@@ -538,7 +529,7 @@ func pendingVanish(h *harmed) bool {
 	}
 	h.release()
 	arrived := 0
-	within(10*time.Second, func() bool { // from a tier they are parked now
+	poll.Until(10*time.Second, func() bool { // from a tier they are parked now
 		arrived += len(h.drain("orders.parking")) + len(h.drain("orders"))
 		return arrived == count
 	})
@@ -577,7 +568,7 @@ func returningVanishes(h *harmed) bool {
 	h.publish("", "orders")
 	h.next("orders", 60*time.Second, reject)
 	h.publish("", "orders")
-	return !within(2*time.Second, func() bool { return h.ready("orders")+h.ready("orders.parking") == 2 })
+	return !poll.Until(2*time.Second, func() bool { return h.ready("orders")+h.ready("orders.parking") == 2 })
 }
 
 // goesRound: a message that always fails is delivered more often than three
@@ -617,19 +608,19 @@ func otherDeathLoses(die func(h *harmed)) func(h *harmed) bool {
 		h.drain("orders.parking")
 		h.publish("", "orders")
 		h.next("orders", 60*time.Second, reject)
-		if !within(60*time.Second, func() bool { return h.ready("orders") == 1 }) {
+		if !poll.Until(60*time.Second, func() bool { return h.ready("orders") == 1 }) {
 			h.t.Fatal("the message does not come back")
 		}
 		die(h)
 		if _, found := h.next("orders", 60*time.Second, reject); !found {
 			h.t.Fatal("the message does not come back after its second death")
 		}
-		return !within(3*time.Second, func() bool { return h.ready("orders")+h.ready("orders.parking") == 1 })
+		return !poll.Until(3*time.Second, func() bool { return h.ready("orders")+h.ready("orders.parking") == 1 })
 	}
 }
 
 // expireIt waits longer than the policy's time-to-live.
-func expireIt(h *harmed) { within(time.Second, func() bool { return h.ready("orders") == 0 }) }
+func expireIt(h *harmed) { poll.Until(time.Second, func() bool { return h.ready("orders") == 0 }) }
 
 func pushItOut(h *harmed) {
 	h.publish("", "orders")
@@ -708,7 +699,7 @@ func shield(t *testing.T, b *rabbit.Broker, v variant) {
 			return worker.Reject
 		})
 	}()
-	if !within(60*time.Second, func() bool { return h.ready("control") == 0 && h.ready("orders.parking") == 5 }) {
+	if !poll.Until(60*time.Second, func() bool { return h.ready("control") == 0 && h.ready("orders.parking") == 5 }) {
 		t.Errorf("the policy left %d messages in the queue without a shield, expected none, and %d are parked, expected 5", h.ready("control"), h.ready("orders.parking"))
 	}
 	stop()
@@ -718,7 +709,7 @@ func shield(t *testing.T, b *rabbit.Broker, v variant) {
 	if want := (map[string]int{"2": 3, "4": 3, "6": 3, "8": 3, "10": 3}); !maps.Equal(attempts, want) {
 		t.Errorf("the attempts are %v, expected %v", attempts, want)
 	}
-	if within(500*time.Millisecond, func() bool { return h.ready("orders.parking") != 5 }) { // the time-to-live is shorter
+	if poll.Until(500*time.Millisecond, func() bool { return h.ready("orders.parking") != 5 }) { // the time-to-live is shorter
 		t.Error("parked messages are lost behind the shield")
 	}
 

@@ -17,6 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/proxy"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
@@ -52,6 +53,8 @@ type flood struct {
 	vhost   string
 	workers []*worker.Worker
 	queues  []string
+	// collector takes the messages out of the queues in the end.
+	collector *worker.Worker
 
 	mu    sync.Mutex
 	next  int
@@ -66,6 +69,7 @@ type flood struct {
 func newFlood(t *testing.T, b *rabbit.Broker, vhost string, queues ...string) *flood {
 	t.Helper()
 	f := &flood{t: t, b: b, vhost: vhost, queues: queues, taken: map[string]string{}, late: map[string]bool{}, deleting: map[string]bool{}, found: map[string]int{}}
+	f.collector = acctest.Worker(t, b, vhost)
 	for range 4 {
 		f.workers = append(f.workers, acctest.Worker(t, b, vhost))
 	}
@@ -140,10 +144,8 @@ func (f *flood) collect(api *rabbithole.Client) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	w := acctest.Worker(f.t, f.b, f.vhost)
-	defer w.Close() // and again at the end of the test
 	for _, q := range queues {
-		messages, err := w.Drain(q.Name)
+		messages, err := f.collector.Drain(q.Name)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -180,7 +182,7 @@ func (f *flood) expectAll(api *rabbithole.Client) int {
 	began := time.Now()
 	within := func(limit time.Duration) bool { return time.Since(began) < limit }
 	// A dead letter that found no way out of its tier tries again after 180 s.
-	for ; len(missing) > 0 && within(4*time.Minute) || len(late) > 0 && within(6*time.Second); time.Sleep(100 * time.Millisecond) {
+	for ; len(missing) > 0 && within(4*time.Minute) || len(late) > 0 && within(6*time.Second); time.Sleep(poll.Pause(time.Since(began))) {
 		f.collect(api)
 		missing, late = f.missing()
 	}

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 )
@@ -102,7 +103,7 @@ func crash(t *testing.T, b *rabbit.Broker, vhost string, times int) []time.Time 
 func eventuallyParked(t *testing.T, b *rabbit.Broker, vhost string, n int) {
 	t.Helper()
 	w, got := acctest.Worker(t, b, vhost), 0
-	if !within(60*time.Second, func() bool {
+	if !poll.Until(60*time.Second, func() bool {
 		var err error
 		got, err = w.Ready("orders.parking")
 		return err == nil && got == n

@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
@@ -207,7 +208,7 @@ func (r *matrixRow) errors() protocol.Diagnostics {
 func (r *matrixRow) expectMessages() {
 	r.t.Helper()
 	w, found := acctest.Worker(r.t, r.b, r.vhost), map[string]int{}
-	within(20*time.Second, func() bool {
+	poll.Until(20*time.Second, func() bool {
 		queues, err := acctest.API(r.t, r.b).ListQueuesIn(r.vhost)
 		if err != nil {
 			r.t.Fatal(err)
