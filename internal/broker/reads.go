@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -106,18 +107,34 @@ func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []struct {
-		Name string `json:"name"`
-	}
+	var found []vhostName
 	if err := k.decode(&found); err != nil {
 		return nil, err
 	}
 	names := make([]string, 0, len(found))
-	for _, v := range found {
-		names = append(names, v.Name)
+	for _, name := range found {
+		if name != "" {
+			names = append(names, string(name))
+		}
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// vhostName is the name of a listed virtual host, or "" for one that is just being
+// deleted: 3.10.8 lists it as [].
+type vhostName string
+
+func (n *vhostName) UnmarshalJSON(text []byte) error {
+	if string(text) == "[]" {
+		return nil
+	}
+	var v struct {
+		Name string `json:"name"`
+	}
+	err := json.Unmarshal(text, &v)
+	*n = vhostName(v.Name)
+	return err
 }
 
 // userPermissions are those of our own user.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -152,6 +153,18 @@ func TestBrokenAnswers(t *testing.T) {
 	wantError[*EndpointError](t, err, "a web page")
 	if n := f.count("GET /api/vhosts"); n != 1 {
 		t.Errorf("%d requests for a web page", n)
+	}
+}
+
+// RabbitMQ 3.10.8 lists a virtual host that is just being deleted as [].
+func TestVhostBeingDeleted(t *testing.T) {
+	f := newFake(t)
+	f.on("GET /api/vhosts", answer{status: 200, body: `[[],{"name":"/"}]`})
+	if names, err := f.client(t).Vhosts(t.Context()); err != nil || !slices.Equal(names, []string{"/"}) {
+		t.Error(names, err)
+	}
+	if n := f.count("GET /api/vhosts"); n != 1 {
+		t.Errorf("%d requests", n)
 	}
 }
 
