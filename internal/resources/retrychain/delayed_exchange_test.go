@@ -115,7 +115,7 @@ func addDelayed(element any) {
 func TestAccDelayedExchangeLifecycle(t *testing.T) {
 	before43 := func(b *rabbit.Broker) bool { return !acctest.AtLeast(b, 4, 3) }
 	acctest.EachWith(t, "strategy delayed_exchange cannot run on RabbitMQ 4.3 and later", before43, func(t *testing.T, b *rabbit.Broker) {
-		for _, v := range delayedExchangeVariants {
+		for _, v := range rabbit.Half(t.Name(), delayedExchangeVariants) {
 			t.Run(v.String(), func(t *testing.T) {
 				t.Parallel()
 				delayedExchangeLifecycle(t, withDelayedType(t, b), v)
@@ -127,7 +127,7 @@ func TestAccDelayedExchangeLifecycle(t *testing.T) {
 // TestAccDelayedExchangePlugin does the same on real brokers with the plugin.
 func TestAccDelayedExchangePlugin(t *testing.T) {
 	acctest.EachDelayed(t, func(t *testing.T, b *rabbit.Broker) {
-		for _, v := range delayedExchangeVariants {
+		for _, v := range rabbit.Half(t.Name(), delayedExchangeVariants) {
 			t.Run(v.String(), func(t *testing.T) {
 				t.Parallel()
 				delayedExchangeLifecycle(t, b, v)
