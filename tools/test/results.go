@@ -89,19 +89,7 @@ func newResults(begin time.Time) *results {
 // follow reads what go test says to the end, and shows it.
 func follow(from io.Reader, r *results, d *display) {
 	lines := make(chan string)
-	go func() {
-		defer close(lines)
-		reader := bufio.NewReader(from)
-		for {
-			line, err := reader.ReadString('\n')
-			if line != "" {
-				lines <- line
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
+	go readLines(from, lines)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -111,17 +99,37 @@ func follow(from io.Reader, r *results, d *display) {
 				d.clear()
 				return
 			}
-			var e event
-			if json.Unmarshal([]byte(line), &e) != nil {
-				d.print(line)
-				continue
-			}
-			if o := r.take(e); o != nil {
-				d.ended(*o)
-			}
+			r.line(line, d)
 		case now := <-tick.C:
 			d.progress(r, now)
 		}
+	}
+}
+
+// readLines reads to the end. A line can be as long as a state.
+func readLines(from io.Reader, lines chan<- string) {
+	defer close(lines)
+	reader := bufio.NewReader(from)
+	for {
+		line, err := reader.ReadString('\n')
+		if line != "" {
+			lines <- line
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// line takes a line of go test, which is an event or else is shown as it is.
+func (r *results) line(line string, d *display) {
+	var e event
+	if json.Unmarshal([]byte(line), &e) != nil {
+		d.print(line)
+		return
+	}
+	if o := r.take(e); o != nil {
+		d.ended(*o)
 	}
 }
 

@@ -45,19 +45,27 @@ func Build(t *testing.T, folder string) string {
 	if path, ok := programs.paths[folder]; ok {
 		return path
 	}
-	if programs.dir == "" {
-		dir, err := os.MkdirTemp("", "programs-under-test-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		programs.dir, programs.paths = dir, map[string]string{}
+	path, err := newPath()
+	if err != nil {
+		t.Fatal(err)
 	}
-	path := filepath.Join(programs.dir, strconv.Itoa(len(programs.paths)))
 	if output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, folder).CombinedOutput(); err != nil {
 		t.Fatalf("build the program in %s: %s\n%s", folder, err, output)
 	}
 	programs.paths[folder] = path
 	return path
+}
+
+// newPath is for the next program, in a folder for all tests of the package.
+func newPath() (string, error) {
+	if programs.dir == "" {
+		dir, err := os.MkdirTemp("", "programs-under-test-")
+		if err != nil {
+			return "", err
+		}
+		programs.dir, programs.paths = dir, map[string]string{}
+	}
+	return filepath.Join(programs.dir, strconv.Itoa(len(programs.paths))), nil
 }
 
 // Remove removes the programs that [Build] compiled.

@@ -128,7 +128,7 @@ func packageOrigin(ctx context.Context, version string, log io.Writer) (origin, 
 			return nil, err
 		}
 		if codename != suites[version] {
-			return nil, fmt.Errorf("Debian %s holds another version", codename)
+			return nil, fmt.Errorf("this release of Debian, %s, holds another version", codename)
 		}
 	}
 	if err := aptInstall(ctx, log, "rabbitmq-server"); err != nil {
