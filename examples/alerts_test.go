@@ -141,11 +141,7 @@ var (
 func TestAccMetricsExist(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, given *rabbit.Broker) {
 		tool := promtool(t)
-		b, err := rabbit.Start(t.Context(), rabbit.Options{Version: given.Name, Plugins: []string{"rabbitmq_prometheus"}})
-		if err != nil {
-			t.Skipf("cannot start a broker of our own: %s", err)
-		}
-		t.Cleanup(func() { _ = b.Stop(context.Background()) })
+		b := rabbit.Own(t, rabbit.Options{Version: given.Release(), Plugins: []string{"rabbitmq_prometheus"}})
 		exported := exportedMetrics(t, b)
 
 		d := readDashboard(t)

@@ -531,19 +531,7 @@ func TestAccOtherUser(t *testing.T) {
 func TestAccBrokerRestarted(t *testing.T) {
 	t.Parallel()
 	all := acctest.Brokers(t)
-	version := strings.Join(strings.Split(all[len(all)-1].Version, ".")[:2], ".")
-	if _, err := rabbit.Prepare(t.Context(), version, t.Output()); err != nil {
-		t.Skip(err)
-	}
-	b, err := rabbit.Start(t.Context(), rabbit.Options{Version: version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	b := rabbit.Own(t, rabbit.Options{Version: all[len(all)-1].Release()})
 	s := &setting{topology: declare(t, b, "/", "quorum", accountDelays...), broker: b, worker: acctest.Worker(t, b, "/"), program: process.Build(t, "."), amqpURL: process.Address(t, b, "/", nil)}
 	if err := s.publishAll(t.Context(), "orders.failed", "orders"); err != nil {
 		t.Fatal(err)

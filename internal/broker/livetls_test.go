@@ -18,18 +18,7 @@ func startOwn(t *testing.T, o rabbit.Options) *rabbit.Broker {
 	if !rabbit.Given() {
 		t.Skipf("no brokers wanted: set %s (go run ./tools/brokers starts some)", rabbit.EnvEndpoints)
 	}
-	b, err := rabbit.Start(t.Context(), o)
-	if err != nil {
-		t.Skipf("cannot start a broker of our own: %v", err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-		defer cancel()
-		if err := b.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
+	return rabbit.Own(t, o)
 }
 
 // freePort returns a port that nobody listens on.

@@ -79,11 +79,7 @@ func TestAccAlertsFire(t *testing.T) {
 		if err != nil {
 			t.Skipf("no Prometheus to try the rules with: %s", err)
 		}
-		b, err := rabbit.Start(t.Context(), rabbit.Options{Version: given.Name, Plugins: []string{"rabbitmq_prometheus"}, Log: os.Stderr})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = b.Stop(context.Background()) })
+		b := rabbit.Own(t, rabbit.Options{Version: given.Release(), Plugins: []string{"rabbitmq_prometheus"}})
 
 		strategy, tier := "headers", "retry.500ms"
 		if !acctest.Modern(b) {

@@ -1,7 +1,6 @@
 package provider_test
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -151,20 +150,9 @@ func secureBroker(t *testing.T, ca *fake.Authority) *rabbit.Broker {
 		t.Skip("an acceptance test: set TF_ACC=1, or run make test")
 	}
 	cert, key := ca.Files(t, "broker", fake.NewKey(t))
-	b, err := rabbit.Start(t.Context(), rabbit.Options{
+	return rabbit.Own(t, rabbit.Options{
 		Version: "4.0",
 		TLS:     &rabbit.TLSFiles{CA: ca.File, Cert: cert, Key: key, VerifyPeer: true, FailIfNoPeerCert: true},
 		IPv6:    true, PathPrefix: "/rabbit",
 	})
-	if err != nil {
-		t.Skipf("cannot start a broker of our own: %v", err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-		defer cancel()
-		if err := b.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
 }

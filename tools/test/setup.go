@@ -15,9 +15,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
-// envAllBrokers names the variable that makes a missing broker an error.
-const envAllBrokers = "RETRYCHAIN_ALL_BROKERS"
-
 // setup is what the tests need.
 type setup struct {
 	brokers []*rabbit.Broker
@@ -139,7 +136,7 @@ func (s *setup) startEach(ctx context.Context, versions []string) error {
 	if len(s.brokers) == 0 {
 		return fmt.Errorf("%w\n\"make test-unit\" runs the tests that need no broker", err)
 	}
-	if os.Getenv(envAllBrokers) != "" {
+	if os.Getenv(rabbit.EnvAll) != "" {
 		return err
 	}
 	for _, m := range s.missing {

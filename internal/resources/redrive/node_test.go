@@ -25,7 +25,7 @@ import (
 // acknowledgements, however old they are; nothing else doubles more than a batch.
 func TestAccNodeEnds(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, given *rabbit.Broker) {
-		b := ownNode(t, given.Name)
+		b := rabbit.Own(t, rabbit.Options{Version: given.Release()})
 		ctx := context.WithoutCancel(t.Context())
 		restart := func() error { return b.Restart(ctx) }
 		kill := func() error { return errors.Join(b.Kill(), b.Restart(ctx)) }
@@ -39,23 +39,6 @@ func TestAccNodeEnds(t *testing.T) {
 			endNode(t, b, kill, map[string]int{"classic": nodeRed, "quorum": messages.RedriveBatch})
 		})
 	})
-}
-
-// ownNode starts a broker that the test may end.
-func ownNode(t *testing.T, version string) *rabbit.Broker {
-	t.Helper()
-	b, err := rabbit.Start(t.Context(), rabbit.Options{Version: version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-		defer cancel()
-		if err := b.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
 }
 
 const (

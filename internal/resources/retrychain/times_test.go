@@ -1,7 +1,6 @@
 package retrychain_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -14,11 +13,7 @@ import (
 // more often, and the provider waits less there.
 func TestAccDefaultTimes(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, given *rabbit.Broker) {
-		b, err := rabbit.Start(t.Context(), rabbit.Options{Version: given.Name, Log: t.Output()})
-		if err != nil {
-			t.Skipf("cannot start a broker of our own: %s", err)
-		}
-		t.Cleanup(func() { _ = b.Stop(context.Background()) })
+		b := rabbit.Own(t, rabbit.Options{Version: given.Release()})
 		if b.StatisticsInterval != 0 {
 			t.Fatalf("the broker renews its counts every %s", b.StatisticsInterval)
 		}
