@@ -3,7 +3,9 @@
 package debian
 
 import (
+	"bytes"
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"os"
@@ -60,7 +62,10 @@ func Find(ctx context.Context, p Program) (Found, error) {
 	}
 	found := Found{Path: filepath.Join(root, p.Path)}
 	if len(libraries) > 0 {
-		found.env = []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")}
+		found.env = append(found.env, "LD_LIBRARY_PATH="+strings.Join(libraries, ":"))
+	}
+	if exists(filepath.Join(root, fontsFile)) {
+		found.env = append(found.env, "FONTCONFIG_FILE="+filepath.Join(root, fontsFile))
 	}
 	_, err = os.Stat(found.Path)
 	return found, err
@@ -96,6 +101,9 @@ func unpacked(ctx context.Context, name string) (string, error) {
 		}
 		defer os.RemoveAll(unfinished)
 		if err := unpack(ctx, name, unfinished); err != nil {
+			return err
+		}
+		if err := nameFonts(filepath.Join(unfinished, "root"), root); err != nil {
 			return err
 		}
 		return os.Rename(filepath.Join(unfinished, "root"), root)
@@ -136,6 +144,29 @@ func unpack(ctx context.Context, name, dir string) error {
 		}
 	}
 	return nil
+}
+
+// fontsFile is for fontconfig, which looks for fonts where they are installed.
+const fontsFile = "fonts.conf"
+
+// nameFonts says where the fonts of a package are that was unpacked to dir and will be
+// in root. If there are none, this machine has them. Without fonts a browser shows no
+// text.
+func nameFonts(dir, root string) error {
+	if !exists(filepath.Join(dir, "usr/share/fonts")) {
+		return nil
+	}
+	var text bytes.Buffer
+	text.WriteString("<?xml version=\"1.0\"?>\n<!DOCTYPE fontconfig SYSTEM \"fonts.dtd\">\n<fontconfig>\n")
+	for element, path := range map[string]string{"dir": "usr/share/fonts", "cachedir": "var/cache/fontconfig"} {
+		fmt.Fprintf(&text, "<%s>", element)
+		if err := xml.EscapeText(&text, []byte(filepath.Join(root, path))); err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "</%s>\n", element)
+	}
+	text.WriteString("</fontconfig>\n")
+	return os.WriteFile(filepath.Join(dir, fontsFile), text.Bytes(), 0o600)
 }
 
 func run(ctx context.Context, name string, args ...string) error {
