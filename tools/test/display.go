@@ -109,10 +109,14 @@ func (r *results) verdict(brokers []*rabbit.Broker, missing []missing) string {
 	for i, b := range brokers {
 		line += cmp.Or(map[bool]string{true: "; RabbitMQ "}[i == 0], ", ") + fmt.Sprintf("%s: %d", b.Version, r.on(b.Name))
 	}
-	for _, m := range missing {
-		line += fmt.Sprintf("; WITHOUT RabbitMQ %s, which cannot be had here", m.version)
+	if len(missing) == 0 {
+		return line
 	}
-	return line
+	var versions []string
+	for _, m := range missing {
+		versions = append(versions, m.version)
+	}
+	return line + fmt.Sprintf("; WITHOUT RabbitMQ %s, which cannot be had here", strings.Join(versions, " and "))
 }
 
 // on counts the tests that ran on a broker, which stands in their names.
