@@ -2,6 +2,7 @@ package tfkit
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -75,6 +76,13 @@ func (n *Names) Claim(owner string, names []string) (taken, by string, ok bool) 
 		n.owner[name] = owner
 	}
 	return "", "", true
+}
+
+// Claimed says whether any of the names has an owner.
+func (n *Names) Claimed(names []string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(names, func(name string) bool { return n.owner[name] != "" })
 }
 
 // Release gives up all names of the owner.

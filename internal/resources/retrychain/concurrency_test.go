@@ -313,6 +313,31 @@ func TestAccTwoNewChainsOneObject(t *testing.T) {
 	})
 }
 
+// TestAccClaimBeforeSecondPlan: Terraform plans each resource once more when it applies
+// it, and another one of the run may have made the object by then. The create tells
+// which, and does not advise to import it.
+func TestAccClaimBeforeSecondPlan(t *testing.T) {
+	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
+		vhost := acctest.VHost(t, b)
+		v := defaultVariant(b, "quorum")
+		config := func(name string) map[string]any {
+			return map[string]any{"name": name, "vhost": vhost, "delays": []any{"1s"}, "strategy": v.strategy, "deletion_policy": "delete"}
+		}
+		applier := acctest.Server(t, b)
+		first := applier.Plan(t, chainType, config("orders.parking"), protocol.State{})
+		if _, found := applier.Apply(t, chainType, first); len(found.Errors()) > 0 {
+			t.Fatal(found)
+		}
+		second := applier.Plan(t, chainType, config("orders"), protocol.State{})
+		if len(second.Diagnostics.Errors()) > 0 {
+			t.Fatal("the second plan tells of it: ", second.Diagnostics)
+		}
+		_, found := applier.Apply(t, chainType, second)
+		expectRefused(t, found, "Object Claimed Twice", `queue "orders.parking"`, `the chain "orders.parking@`+vhost+`" of this run has`)
+		expectQueueCount(t, b, vhost, 3)
+	})
+}
+
 // neighbours are chains whose names or queues look like parts of the chain
 // "orders" with the delays 1s and 2s.
 var neighbours = []map[string]any{
