@@ -40,15 +40,7 @@ func startAndWait() {
 func startNode(t *testing.T, o Options) (*Broker, *node) {
 	t.Helper()
 	needSource(t, o.Version)
-	b, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	b := Own(t, o)
 	n, ok := b.run.(*node)
 	if !ok {
 		t.Skipf("the broker came from %s: not a private node", b.Source)
@@ -120,12 +112,8 @@ func TestLifeOfANode(t *testing.T) {
 			if err := b.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			api, err := b.API()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := api.GetVhost("kept"); err != nil {
-				t.Error("after the restart:", err)
+			if hosts := ctl(t, b, "list_vhosts"); !strings.Contains(hosts, "kept") {
+				t.Errorf("after the restart the virtual hosts are:\n%s", hosts)
 			}
 			if err := b.Stop(t.Context()); err != nil {
 				t.Fatal(err)
