@@ -184,7 +184,7 @@ func TestAccDesigns(t *testing.T) {
 	t.Parallel()
 	for _, d := range designs(t) {
 		if d.name == "delay network" || d.needs == "plugin" {
-			continue // is no chain: its own tests count deliveries; or has a test below
+			continue // not a chain, or tested below
 		}
 		t.Run(d.name, func(t *testing.T) {
 			runsOn := func(b *rabbit.Broker) bool { return d.runsOn(t, b) }

@@ -16,6 +16,9 @@ import (
 // quietTime lies between two lines of progress where they stay.
 const quietTime = 20 * time.Second
 
+// What a terminal understands as: cut long lines off, and continue them in the next line.
+const noWrap, wrap = "\033[?7l", "\033[?7h"
+
 // display shows a run. On a terminal the line of progress replaces itself.
 type display struct {
 	to       io.Writer
@@ -65,8 +68,7 @@ func (d *display) progress(r *results, now time.Time) {
 		line += fmt.Sprintf("; in %s; slowest now %s (%s)", strings.Join(packages, ", "), name.test, roughly(now.Sub(since)))
 	}
 	if d.terminal {
-		const width = 140
-		fmt.Fprintf(d.to, "\r\033[K%.*s", width, line)
+		fmt.Fprintf(d.to, "\r\033[K%s%s%s", noWrap, line, wrap)
 		return
 	}
 	fmt.Fprintln(d.to, line)
@@ -106,9 +108,11 @@ func (r *results) verdict(brokers []*rabbit.Broker, missing []missing) string {
 		word = "FAILED"
 	}
 	line := fmt.Sprintf("%s: %d tests in %s, %d failed, %d skipped", word, len(r.ended), roughly(time.Since(r.begin)), r.count("fail"), r.count("skip"))
-	for i, b := range brokers {
-		line += cmp.Or(map[bool]string{true: "; RabbitMQ "}[i == 0], ", ") + fmt.Sprintf("%s: %d", b.Version, r.on(b.Name))
+	var counts []string
+	for _, b := range brokers {
+		counts = append(counts, fmt.Sprintf("%s: %d", b.Version, r.on(b.Name)))
 	}
+	line += "; RabbitMQ " + strings.Join(counts, ", ")
 	if len(missing) == 0 {
 		return line
 	}

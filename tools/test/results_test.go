@@ -82,7 +82,7 @@ func TestTerminal(t *testing.T) {
 	d := &display{to: &shown, terminal: true}
 	d.progress(r, r.begin)
 	d.print("a line")
-	if want := "\r\033[K0.0 s: 0 tests done\r\033[Ka line\n"; shown.String() != want {
+	if want := "\r\033[K\033[?7l0.0 s: 0 tests done\033[?7h\r\033[Ka line\n"; shown.String() != want {
 		t.Errorf("shown %q, want %q", shown.String(), want)
 	}
 }

@@ -43,7 +43,7 @@ func TestAccBounded(t *testing.T) {
 			for name, how := range map[string]worker.Outcome{"reject": worker.RejectRequeue, "nack": worker.Requeue, "crash": worker.Keep} {
 				want := limit + 1
 				if !counts(b, how) {
-					want = 5 * limit // and so on, for ever
+					want = 5 * limit // it is never parked
 				}
 				if n := returnUntilParked(t, b, vhost, how, want); n != want {
 					t.Errorf("%s: %d deliveries, expected %d", name, n, want)

@@ -228,8 +228,8 @@ func (r *chainResource) checkNew(ctx context.Context, req resource.ModifyPlanReq
 	}
 	tfkit.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this chain", diags)
 	replaced := readFacts(ctx, req.Private, diags) != nil || r.data.Names.Seen(planned.ID.ValueString())
-	// What another resource of this run has made is no conflict with others: the create
-	// tells who has it.
+	// An object that another resource of this run has made is not reported here: the
+	// create says which one has it.
 	claimed := r.data.Names.Claimed(objectNames(vhost, c, wanted))
 	if len(conflicts) > 0 && !replaced && !claimed {
 		r.addConflict(planned, c, conflicts, diags)
