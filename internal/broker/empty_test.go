@@ -364,29 +364,32 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// Only queues that nothing uses are taken for unfinished.
+// Only queues that are proved empty and that nothing uses are taken for unfinished.
 func TestRemoveUnfinished(t *testing.T) {
-	const path = "/api/queues/%2F/q"
+	const path, unknown, none = "/api/queues/%2F/q", "", `,"messages":0,"messages_ready":0,"messages_unacknowledged":0`
 	quorum := topology.Queue{Name: "q", Type: topology.Quorum}
 	for _, test := range []struct {
 		name, version string
 		queue         topology.Queue
 		bindings      string
+		counts        string
 		scene         scene
 		removed       bool
 	}{
-		{"empty", "4.0.9", quorum, `[]`, scene{watched: messages.Depth{Consumers: 1}, gone: true}, true},
-		{"whole from the start", "4.1.0", quorum, `[]`, scene{watched: messages.Depth{Consumers: 1}, gone: true}, false},
-		{"half made", "4.1.0", quorum, `[]`, scene{probeErr: &messages.BrokerError{Code: 541}}, true},
-		{"bound", "4.0.9", quorum, `[{"source":"e","destination":"q","destination_type":"queue"}]`, scene{watched: messages.Depth{Consumers: 1}, gone: true}, false},
-		{"full", "4.0.9", quorum, `[]`, scene{depths: depths{"q": {Ready: 1}}}, false},
-		{"consumed", "4.0.9", quorum, `[]`, scene{depths: depths{"q": {Consumers: 1}}}, false},
-		{"classic", "4.0.9", topology.Queue{Name: "q", Type: topology.Classic}, `[]`, scene{}, false},
+		{"empty", "4.0.9", quorum, `[]`, none, scene{depths: depths{"q": {}}, watched: messages.Depth{Consumers: 1}, gone: true}, true},
+		{"whole from the start", "4.1.0", quorum, `[]`, none, scene{depths: depths{"q": {}}, watched: messages.Depth{Consumers: 1}, gone: true}, false},
+		{"half made", "4.1.0", quorum, `[]`, unknown, scene{probeErr: &messages.BrokerError{Code: 541}}, true},
+		{"bound", "4.0.9", quorum, `[{"source":"e","destination":"q","destination_type":"queue"}]`, none, scene{depths: depths{"q": {}}, watched: messages.Depth{Consumers: 1}, gone: true}, false},
+		{"dead letters on their way", "4.0.9", quorum, `[]`, none + `,"messages_dlx":1`, scene{depths: depths{"q": {}}, watched: messages.Depth{Consumers: 1}, gone: true}, false},
+		{"not counted", "4.0.9", quorum, `[]`, unknown, scene{depths: depths{"q": {}}, watched: messages.Depth{Consumers: 1}, gone: true}, false},
+		{"full", "4.0.9", quorum, `[]`, none, scene{depths: depths{"q": {Ready: 1}}}, false},
+		{"consumed", "4.0.9", quorum, `[]`, none, scene{depths: depths{"q": {Consumers: 1}}}, false},
+		{"classic", "4.0.9", topology.Queue{Name: "q", Type: topology.Classic}, `[]`, none, scene{}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(t)
 			f.on("GET /api/overview", answer{status: 200, body: overviewBody(test.version)})
-			f.on("GET "+path, queueBody("quorum", "running", `,"messages":0`, "a", "b"))
+			f.on("GET "+path, queueBody("quorum", "running", test.counts, "a", "b"))
 			f.on("GET "+path+"/bindings", answer{status: 200, body: test.bindings})
 			f.on("DELETE "+path, hadIt)
 			c := f.client(t)
@@ -408,12 +411,12 @@ func TestDeclareQueueAgain(t *testing.T) {
 	f := newFake(t)
 	f.on("GET /api/overview", answer{status: 200, body: overviewBody("4.0.9")})
 	f.on("PUT "+path, answer{status: 502}, answer{status: 204}, answer{status: 201})
-	f.on("GET "+path, queueBody("quorum", "running", `,"messages":0`, "a", "b"))
+	f.on("GET "+path, queueBody("quorum", "running", `,"messages":0,"messages_ready":0,"messages_unacknowledged":0`, "a", "b"))
 	f.on("GET "+path+"/bindings", answer{status: 200, body: `[]`})
 	f.on("DELETE "+path, hadIt)
 	c := f.client(t)
 	c.openSession = func(context.Context, string) (session, error) {
-		return &scene{watched: messages.Depth{Consumers: 1}, gone: true}, nil
+		return &scene{depths: depths{"q": {}}, watched: messages.Depth{Consumers: 1}, gone: true}, nil
 	}
 	made, err := c.DeclareQueue(t.Context(), "/", topology.Queue{Name: "q", Type: topology.Quorum, Durable: true})
 	must(t, created(made, err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,17 +36,18 @@ const probeTime = 5 * time.Second
 // queue with messages or consumers does not notice.
 func (c *Client) RemoveHalfMade(ctx context.Context, vhost string, queues []topology.Queue) ([]string, error) {
 	patience := sync.OnceValue(func() time.Duration { return c.proof.patience + c.unsettled(ctx) })
-	return removeSome(queues, func(q topology.Queue) (bool, error) {
+	removed, err := quorumQueues(queues, func(q topology.Queue) (bool, error) {
 		half, err := c.halfMade(ctx, vhost, q.Name, patience())
 		if half {
 			_, err = c.deleteQueue(ctx, vhost, q.Name)
 		}
 		return half, err
 	})
+	return queueNames(removed), err
 }
 
-// RemoveUnfinished deletes those of the quorum queues that are empty, unused and
-// not bound, and returns their names: their declaration may have been broken off
+// RemoveUnfinished deletes those of the quorum queues that are proved empty, unused
+// and not bound, and returns their names: their declaration may have been broken off
 // when RabbitMQ had given them a Raft server but not yet their whole
 // configuration (rabbit_quorum_queue:start_cluster/1). Such a queue of 3.10.8
 // takes messages and never expires them, and nothing tells it from a whole one.
@@ -53,8 +55,10 @@ func (c *Client) RemoveHalfMade(ctx context.Context, vhost string, queues []topo
 // starts with its configuration, and only those that are half made are deleted.
 //
 // Call it only for queues that nothing leads to yet. Queues that are half made go
-// as well, see [Client.RemoveHalfMade]. The user needs the permissions of
-// [Client.DeleteQueue].
+// as well, see [Client.RemoveHalfMade]. A queue that was whole all the time, and
+// whose bindings somebody deleted, can have dead letters on their way out: hence the
+// proof, which takes as long as [Client.ProveEmpty] says and fails as that does. The
+// user needs the permissions of [Client.DeleteQueue].
 func (c *Client) RemoveUnfinished(ctx context.Context, vhost string, queues []topology.Queue) ([]string, error) {
 	if len(queues) == 0 {
 		return nil, nil
@@ -66,43 +70,58 @@ func (c *Client) RemoveUnfinished(ctx context.Context, vhost string, queues []to
 	if info.Version.AtLeast("4.1.0") {
 		return c.RemoveHalfMade(ctx, vhost, queues)
 	}
-	return removeSome(queues, func(q topology.Queue) (bool, error) {
-		return c.removeUnfinished(ctx, vhost, q)
+	unbound, err := quorumQueues(queues, func(q topology.Queue) (bool, error) {
+		was, exists, err := c.remember(ctx, vhost, q.Name)
+		return exists && len(was.bindings) == 0, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	empty, _, err := c.Emptiness(ctx, vhost, unbound)
+	if err != nil {
+		return nil, err
+	}
+	removed, err := quorumQueues(unbound, func(q topology.Queue) (bool, error) {
+		if !slices.Contains(empty, q.Name) {
+			return false, nil // it works
+		}
+		err := c.DeleteQueue(ctx, vhost, q, OnlyIfEmpty)
+		var used *InUseError
+		if errors.As(err, &used) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	return queueNames(removed), err
 }
 
-func (c *Client) removeUnfinished(ctx context.Context, vhost string, q topology.Queue) (removed bool, err error) {
-	was, exists, err := c.remember(ctx, vhost, q.Name)
-	if !exists || len(was.bindings) > 0 || err != nil {
-		return false, err
-	}
-	err = c.DeleteQueue(ctx, vhost, q, OnlyIfEmpty)
-	var used *InUseError
-	if errors.As(err, &used) {
-		return false, nil // it works
-	}
-	return err == nil, err
-}
-
-// removeSome calls remove for every quorum queue, for all at once, and returns the
-// names of those that were removed.
-func removeSome(queues []topology.Queue, remove func(topology.Queue) (bool, error)) ([]string, error) {
-	removed := make([]bool, len(queues))
+// quorumQueues returns those of the quorum queues that are as is says, which is asked
+// for all at once.
+func quorumQueues(queues []topology.Queue, is func(topology.Queue) (bool, error)) ([]topology.Queue, error) {
+	found := make([]bool, len(queues))
 	errs := make([]error, len(queues))
 	var group sync.WaitGroup
 	for i, q := range queues {
 		if q.Type == topology.Quorum {
-			group.Go(func() { removed[i], errs[i] = remove(q) })
+			group.Go(func() { found[i], errs[i] = is(q) })
 		}
 	}
 	group.Wait()
-	var names []string
+	var list []topology.Queue
 	for i, q := range queues {
-		if removed[i] && errs[i] == nil {
-			names = append(names, q.Name)
+		if found[i] && errs[i] == nil {
+			list = append(list, q)
 		}
 	}
-	return names, errors.Join(errs...)
+	return list, errors.Join(errs...)
+}
+
+func queueNames(queues []topology.Queue) []string {
+	var names []string
+	for _, q := range queues {
+		names = append(names, q.Name)
+	}
+	return names
 }
 
 // LooksHalfMade says whether a queue has no messages and does not answer, see

@@ -15,6 +15,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -364,16 +365,7 @@ func TestLiveProveEmpty(t *testing.T) {
 			must(t, created(c.DeclareQueue(ctx, b.vhost, q)))
 			return q
 		}
-		publish := func(q topology.Queue, n int) {
-			must(t, channel.Confirm(false))
-			for range n {
-				confirmation, err := channel.PublishWithDeferredConfirm("", q.Name, true, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte("x")})
-				must(t, err)
-				if ok, err := confirmation.WaitContext(ctx); !ok || err != nil {
-					t.Fatal("not confirmed", err)
-				}
-			}
-		}
+		publish := func(q topology.Queue, n int) { publishConfirmed(t, channel, q.Name, n) }
 		empty := []topology.Queue{
 			declare("empty classic", topology.Classic, nil), declare("empty quorum", topology.Quorum, nil),
 			{Name: "gone", Type: topology.Quorum},
@@ -444,6 +436,37 @@ func TestLiveProveEmpty(t *testing.T) {
 	})
 }
 
+// Dead letters that wait for a way to go are in their queue, although AMQP says that
+// it is empty: whatever is repaired, it stays.
+func TestLiveRepairKeepsDeadLetters(t *testing.T) {
+	t.Parallel()
+	live(t, func(t *testing.T, b liveBroker) {
+		t.Helper()
+		ctx, c := t.Context(), b.client(t)
+		q := topology.Queue{Name: "stuck", Type: topology.Quorum, Durable: true, Arguments: topology.Arguments{
+			topology.DeadLetterExchange: "nowhere", topology.DeadLetterStrategy: "at-least-once",
+			topology.Overflow: "reject-publish", topology.MessageTTL: int64(1),
+		}}
+		must(t, created(c.DeclareQueue(ctx, b.vhost, q)))
+		const n = 20
+		publishConfirmed(t, b.channel(t), q.Name, n)
+		removed, err := c.RemoveUnfinished(ctx, b.vhost, []topology.Queue{q})
+		must(t, err)
+		if len(removed) > 0 {
+			t.Errorf("removed %v", removed)
+		}
+		var counts Counts
+		all := func() bool {
+			counts, err = c.Counts(ctx, b.vhost, q.Name)
+			pending, known := counts.PendingDeadLetters()
+			return known && pending == n
+		}
+		if !poll.Until(time.Minute, all) {
+			t.Errorf("expected %d dead letters that wait: %s (%v)", n, counts, err)
+		}
+	})
+}
+
 // A queue that has just been made and filled shows no counts, then zeros.
 func TestLiveProveEmptyFresh(t *testing.T) {
 	t.Parallel()
@@ -462,6 +485,19 @@ func TestLiveProveEmptyFresh(t *testing.T) {
 			t.Error("a queue with an unacknowledged message was taken for empty")
 		}
 	})
+}
+
+// publishConfirmed publishes n messages to the queue.
+func publishConfirmed(t *testing.T, channel *amqp.Channel, queue string, n int) {
+	t.Helper()
+	must(t, channel.Confirm(false))
+	for range n {
+		confirmation, err := channel.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte("x")})
+		must(t, err)
+		if ok, err := confirmation.WaitContext(t.Context()); !ok || err != nil {
+			t.Fatal("not confirmed", err)
+		}
+	}
 }
 
 // get waits up to 15 s for a message.
