@@ -13,6 +13,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
@@ -307,17 +308,25 @@ func TestLiveCut(t *testing.T) {
 	})
 }
 
-// checkWhole waits until the queue shows all messages in order.
+// checkWhole waits until the queue has all messages again, and then looks whether they
+// are in order. A look before that holds some of them while the others come back, and
+// so changes the order.
 func checkWhole(t *testing.T, b bench, queue string, n int) {
 	t.Helper()
 	s := b.open(t)
-	var ids []string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		if ids = look(t, s, queue, 0, nil); len(ids) == n {
-			break
+	var found Depth
+	back := func() bool {
+		depths, err := s.Depths(t.Context(), []string{queue})
+		if err != nil {
+			t.Fatal(err)
 		}
+		found = depths[queue]
+		return found == Depth{Ready: n}
 	}
-	if len(ids) != n || misplaced(ids, 0, 1) != 0 {
+	if !poll.Until(20*time.Second, back) {
+		t.Errorf("the queue has %d messages ready and %d consumers, expected %d and none", found.Ready, found.Consumers, n)
+	}
+	if ids := look(t, s, queue, 0, nil); len(ids) != n || misplaced(ids, 0, 1) != 0 {
 		t.Errorf("%d messages, %d misplaced", len(ids), misplaced(ids, 0, 1))
 	}
 }
