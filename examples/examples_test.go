@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -109,4 +110,33 @@ func TestAccAuditFinds(t *testing.T) {
 // flat takes away how Terraform wraps and frames a text.
 func flat(output string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(output)), " ")
+}
+
+// snippets are folders with parts of configurations, which the documentation shows
+// beside a resource. They name no provider.
+var snippets = []string{"actions", "data-sources", "ephemeral-resources", "functions", "resources"}
+
+// TestExamplesAreComplete: whoever copies a folder can apply it. Without
+// required_providers Terraform looks for a provider of HashiCorp's.
+func TestExamplesAreComplete(t *testing.T) {
+	t.Parallel()
+	for _, folder := range folders(t) {
+		group, _, _ := strings.Cut(folder, "/")
+		if slices.Contains(snippets, group) {
+			continue
+		}
+		paths, err := filepath.Glob(filepath.Join(folder, "*.tf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for _, path := range paths {
+			text.WriteString(read(t, path))
+		}
+		for _, want := range []string{"required_providers", `"retrychain/rabbitmq"`} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%s lacks %s", folder, want)
+			}
+		}
+	}
 }

@@ -15,7 +15,10 @@ import (
 )
 
 // templates holds what the documentation says besides the schema.
-const templates = "../templates"
+const (
+	templates = "../templates"
+	readme    = "../README.md"
+)
 
 var (
 	codeBlock = regexp.MustCompile("(?ms)^```(?:terraform|hcl)\n(.*?)^```")
@@ -23,7 +26,7 @@ var (
 	// resource is read when a plan is made.
 	actionBlock    = regexp.MustCompile(`(?m)^action "`)
 	ephemeralBlock = regexp.MustCompile(`(?m)^ephemeral "`)
-	otherProvider  = regexp.MustCompile(`(?ms)^ {4}rabbitmq = \{\n +source = "cyrilgdn/rabbitmq"\n {4}\}\n`)
+	otherProvider  = regexp.MustCompile(`(?ms)^ {4}rabbitmq +?= \{\s+source = "cyrilgdn/rabbitmq"\s+\}\n`)
 )
 
 // TestAccTemplates plans every configuration in the documentation that is no
@@ -52,7 +55,9 @@ func TestAccTemplates(t *testing.T) {
 					acctest.Do(t, resp, err)
 				}
 				w := workspace(t, b, vhost, files)
-				acctest.Run(t, w, "plan", "-input=false")
+				if output := acctest.Run(t, w, "plan", "-input=false"); strings.Contains(output, "Source Exchange Not Found") {
+					t.Errorf("an apply would fail:\n%s", output)
+				}
 			})
 		}
 	})
@@ -63,15 +68,18 @@ func TestAccTemplates(t *testing.T) {
 func templateBlocks(t *testing.T) map[string]string {
 	t.Helper()
 	blocks := map[string]string{}
-	err := filepath.WalkDir(templates, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
+	add := func(path string) {
 		for i, match := range codeBlock.FindAllStringSubmatch(read(t, path), -1) {
 			name, _, _ := strings.Cut(filepath.Base(path), ".")
 			blocks[fmt.Sprintf("%s/%d", name, i+1)] = otherProvider.ReplaceAllString(match[1], "")
 		}
-		return nil
+	}
+	add(readme)
+	err := filepath.WalkDir(templates, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			add(path)
+		}
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

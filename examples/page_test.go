@@ -83,7 +83,7 @@ func renderPage(t *testing.T, b *rabbit.Broker) string {
 	files["test.auto.tfvars.json"] = `{"chains": ` + string(text) + `}`
 	w := workspace(t, b, vhost, files)
 	acctest.Run(t, w, "apply", "-auto-approve", "-input=false")
-	for _, key := range []string{hostile[0], hostile[0], hostile[1]} {
+	for _, key := range append([]string{hostile[0], hostile[0], hostile[1]}, "order.3", "order.3", "order.4", "order.4", "order.5", "order.5", "order.6") {
 		if err := worker.Publish(t.Context(), "many.parking", key, amqp.Publishing{}); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func look(t *testing.T, browser debian.Found, page string, flags ...string) seen
 func checkSeen(t *testing.T, s seen) {
 	t.Helper()
 	for _, text := range append([]string{
-		"8 chains", "3 parked", "0 parked", "not known", "wait 1m30s", "attempt 10 rejected", "many.retry.1m30s.9", "many.parking", "As of ",
+		"8 chains", "10 parked", "other routing keys", "0 parked", "not known", "wait 1m30s", "attempt 10 rejected", "many.retry.1m30s.9", "many.parking", "As of ",
 		"1 error in the audit", "queue <b>fault</b>", "<i>nowhere</i>",
 	}, hostile...) {
 		if !strings.Contains(strings.ReplaceAll(s.Text, "\n", " "), text) {

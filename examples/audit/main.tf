@@ -2,6 +2,16 @@
 # whatever in the virtual host can lose a message, whoever made it. The
 # postcondition fails a run after which the queues of "orders" could lose one.
 
+terraform {
+  required_providers {
+    rabbitmq = {
+      source = "retrychain/rabbitmq"
+    }
+  }
+}
+
+provider "rabbitmq" {} # the environment says where the broker is
+
 variable "vhost" {
   type    = string
   default = "/"

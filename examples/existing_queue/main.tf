@@ -2,6 +2,16 @@
 # everybody: somebody else declares them. The chains attach to them by a policy
 # each, without declaring or changing them, and share one parking queue.
 
+terraform {
+  required_providers {
+    rabbitmq = {
+      source = "retrychain/rabbitmq"
+    }
+  }
+}
+
+provider "rabbitmq" {} # the environment says where the broker is
+
 variable "vhost" {
   type    = string
   default = "/"

@@ -66,6 +66,8 @@ locals {
       draining    = chain.draining
       parked      = data.rabbitmq_parked_messages.all[key].total
       groups      = [for i, group in data.rabbitmq_parked_messages.all[key].groups.by_routing_key : group if i < 5]
+      # Messages with other routing keys than those five.
+      others = data.rabbitmq_parked_messages.all[key].total - sum(concat([0], [for i, group in data.rabbitmq_parked_messages.all[key].groups.by_routing_key : group.count if i < 5]))
     }]
   }
 

@@ -132,6 +132,19 @@ func Start(t *testing.T, w *cli.Workspace, args ...string) *Killable {
 // Kill ends the CLI and the provider as kill -9 does. Killing twice is fine.
 func (k *Killable) Kill() { _ = syscall.Kill(-k.command.Process.Pid, syscall.SIGKILL) }
 
+// KillCLI ends the CLI alone as kill -9 does, and waits for its end.
+func (k *Killable) KillCLI() {
+	_ = k.command.Process.Kill()
+	_ = k.command.Wait()
+}
+
+// Interrupt sends SIGINT to the CLI alone, as a person does who ends a run.
+func (k *Killable) Interrupt() { _ = k.command.Process.Signal(os.Interrupt) }
+
+// Living says whether any process of the run lives, such as a provider that the CLI left
+// behind.
+func (k *Killable) Living() bool { return syscall.Kill(-k.command.Process.Pid, 0) == nil }
+
 // Wait waits for the end and says whether the run succeeded.
 func (k *Killable) Wait() bool {
 	err := k.command.Wait()

@@ -154,7 +154,7 @@ func (o Options) parking(chains []Chain) []rule {
 		{
 			alert: ParkingNotEmpty, expr: acrossNodes + "(" + count + ") > 0",
 			summary:     "Messages of " + of + " are parked",
-			description: messagesInThisQueue + " used up their attempts. Look at them, and redrive or discard them.",
+			description: messagesInThisQueue + " used up their attempts, or died of something that is not retried. Look at them, and redrive or discard them.",
 		},
 		{
 			alert: ParkingGrowing, expr: acrossNodes + "(delta(" + count + "[" + promDuration(o.Window) + "])) > 0", hold: o.Growing,

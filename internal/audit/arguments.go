@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -48,7 +49,10 @@ func unknown(object Object, arguments topology.Arguments, known []string) []Find
 			Fix:     "Remove it, unless an application reads it.",
 		}
 		if near := nearest(key, known); near != "" {
-			f.Fix = fmt.Sprintf("Declare the %s anew with %q.", object.Kind, near)
+			f.Fix = fmt.Sprintf("Declare the %s again with %q.", object.Kind, near)
+			if object.Kind == string(topology.KindQueue) {
+				f.Fix += " " + retry.Redeclare
+			}
 		} else {
 			f.Severity = Info
 		}
@@ -111,8 +115,17 @@ func (g *graph) delayedRetryIgnored() []Finding {
 }
 
 func (g *graph) deprecatedFeature() []Finding {
+	// here are, for the features that leave a trace in a virtual host, those of this one.
+	here := map[string][]Finding{
+		"transient_nonexcl_queues": g.transientQueues(),
+		"queue_master_locator":     g.oldArguments(),
+		"classic_queue_mirroring":  g.mirroringPolicies(),
+	}
 	var findings []Finding
 	for _, name := range g.broker.Deprecated {
+		if traces, visible := here[name]; visible && len(traces) == 0 {
+			continue // another virtual host uses it
+		}
 		findings = append(findings, Finding{
 			Severity: Info,
 			Object:   Object{"broker", name},
@@ -120,9 +133,10 @@ func (g *graph) deprecatedFeature() []Finding {
 			Fix:      "See what the documentation says about it before the next upgrade.",
 		})
 	}
-	findings = append(findings, g.transientQueues()...)
-	findings = append(findings, g.oldArguments()...)
-	return append(findings, g.mirroringPolicies()...)
+	for _, name := range slices.Sorted(maps.Keys(here)) {
+		findings = append(findings, here[name]...)
+	}
+	return findings
 }
 
 func (g *graph) transientQueues() []Finding {
@@ -132,7 +146,7 @@ func (g *graph) transientQueues() []Finding {
 		}
 		return &Finding{
 			Message: "The queue is neither durable nor exclusive: when its node stops, it is deleted with all its messages. RabbitMQ 4.3 refuses to declare such queues by default (transient_nonexcl_queues).",
-			Fix:     "Declare the queue anew as durable.",
+			Fix:     "Use a durable queue. " + retry.Redeclare,
 		}
 	})
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -34,7 +35,7 @@ func (s Severity) AtLeast(minimum Severity) bool {
 }
 
 // Object is what a finding is about. The kind is "queue", "exchange",
-// "binding", "policy", "operator policy" or "broker".
+// "binding", "policy", "operator policy", "shovel" or "broker".
 type Object struct {
 	Kind, Name string
 }
@@ -46,6 +47,8 @@ type Finding struct {
 	// Rule is the ID of a [Rule].
 	Rule   string
 	Object Object
+	// Queues are all queues that a finding about several is about.
+	Queues []string
 	// Message says what happens to a message.
 	Message string
 	// Fix says how to mend it.
@@ -76,17 +79,32 @@ type Broker struct {
 	// Deprecated are the names of deprecated features that are in use, as far as
 	// the broker tells.
 	Deprecated []string
+	// Shovels are the dynamic shovels of the virtual host.
+	Shovels []Shovel
+	// ShovelsUnknown says why they could not be read. It is empty if they were.
+	ShovelsUnknown string
+}
+
+// Shovel is a dynamic shovel: it moves messages from one queue or exchange to another.
+type Shovel struct {
+	Name string
+	// AckMode is "on-confirm", the default, "on-publish" or "no-ack".
+	AckMode string
 }
 
 // Run applies all rules to a virtual host. The findings are in the order of
-// their severity, rule and object. It fails for a version that is none.
-func Run(t *topology.Topology, b Broker) ([]Finding, error) {
-	g, err := newGraph(t, b)
+// their severity, rule and object. It changes t, which nobody else may use meanwhile.
+// It fails for a version that is none, and when ctx ends.
+func Run(ctx context.Context, t *topology.Topology, b Broker) ([]Finding, error) {
+	g, err := newGraph(ctx, t.Until(ctx.Done()), b)
 	if err != nil {
 		return nil, err
 	}
 	var findings []Finding
 	for _, rule := range Rules() {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
 		for _, f := range rule.check(g) {
 			f.Rule, f.Source = rule.ID, rule.Source
 			f.Severity = cmp.Or(f.Severity, rule.Severities[0])
@@ -114,16 +132,26 @@ type graph struct {
 	journeys []journey
 	// fed are the queues that dead letters reach.
 	fed map[string]bool
+	// sorted are what into was asked for.
+	sorted map[target][]bound
+	// asking and leading are what asksForHeaders and leadsToQueues found out.
+	asking, leading map[string]bool
 }
 
-func newGraph(t *topology.Topology, b Broker) (*graph, error) {
-	t = withAlternates(t)
+func newGraph(ctx context.Context, t *topology.Topology, b Broker) (*graph, error) {
+	addAlternates(t)
 	follower, err := simulator.NewFollower(t, simulator.Options{Version: b.Version})
 	if err != nil {
 		return nil, err
 	}
-	g := &graph{Topology: t, broker: b, follower: follower, byName: map[string]*queue{}, fed: map[string]bool{}}
+	g := &graph{
+		Topology: t, broker: b, follower: follower, byName: map[string]*queue{}, fed: map[string]bool{},
+		sorted: map[target][]bound{}, asking: map[string]bool{}, leading: map[string]bool{},
+	}
 	for _, q := range t.Queues() {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
 		settings := follower.Settings(q.Name)
 		settings.MaxLen, settings.MaxBytes = reachable(settings.MaxLen), reachable(settings.MaxBytes)
 		g.queues = append(g.queues, queue{
@@ -133,8 +161,8 @@ func newGraph(t *topology.Topology, b Broker) (*graph, error) {
 	for i := range g.queues {
 		g.byName[g.queues[i].Name] = &g.queues[i]
 	}
-	g.follow()
-	return g, nil
+	err = g.follow(ctx)
+	return g, err
 }
 
 func matchesOf(t *topology.Topology, q topology.Queue, operator bool) matches {
@@ -150,20 +178,20 @@ func reachable(limit *int64) *int64 {
 	return limit
 }
 
-// withAlternates returns a copy in which exchanges have the alternate exchange
-// that a policy gives them. An argument wins (rabbit_exchange:process_alternate,
-// 3.10 to 4.3).
-func withAlternates(t *topology.Topology) *topology.Topology {
-	t = t.Clone()
+// addAlternates gives exchanges the alternate exchange that a policy gives them. An
+// argument wins (rabbit_exchange:process_alternate, 3.10 to 4.3).
+func addAlternates(t *topology.Topology) {
 	for _, e := range t.Exchanges() {
+		if e.Alternate() != "" {
+			continue
+		}
 		p, has := t.ExchangePolicy(e.Name)
-		if alternate := p.Definition.String(topology.AlternateExchange); has && alternate != "" && e.Alternate() == "" {
+		if alternate := p.Definition.String(topology.AlternateExchange); has && alternate != "" {
 			e.Arguments = e.Arguments.Clone()
 			e.Arguments[topology.AlternateExchange] = alternate
 			t.SetExchange(e)
 		}
 	}
-	return t
 }
 
 // queue is a queue with what is in effect for it.

@@ -1,7 +1,10 @@
 package audit_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +31,7 @@ func on(t *testing.T, version string, deprecated ...string) audit.Broker {
 
 func run(t *testing.T, in *topology.Topology, b audit.Broker) []audit.Finding {
 	t.Helper()
-	findings, err := audit.Run(in, b)
+	findings, err := audit.Run(t.Context(), in.Clone(), b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +85,35 @@ func TestRulesWithoutBroker(t *testing.T) {
 		"what the broker says": {
 			build: func(*topology.Topology) {}, deprecated: []string{"global_qos"},
 			rule: "deprecated_feature", severity: audit.Info, object: "broker global_qos", found: "4.0.5",
+		},
+		"a feature that another virtual host uses": {
+			build: func(*topology.Topology) {}, deprecated: []string{"transient_nonexcl_queues", "queue_master_locator", "classic_queue_mirroring"},
+			rule: "deprecated_feature", severity: audit.Info, object: "broker transient_nonexcl_queues", without: "4.0.5",
+		},
+		"a feature that this virtual host uses": {
+			build: func(in *topology.Topology) {
+				in.SetQueue(topology.Queue{Name: "work", Type: topology.Classic})
+			},
+			deprecated: []string{"transient_nonexcl_queues"},
+			rule:       "deprecated_feature", severity: audit.Info, object: "broker transient_nonexcl_queues", found: "4.0.5",
+		},
+		"stream with a maximum age": {
+			build: func(in *topology.Topology) {
+				in.SetQueue(queue("parking", topology.Stream, args{"x-max-age": "1D"}))
+				in.SetQueue(queue("work", topology.Classic, args{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parking"}))
+			},
+			rule: "stream_deletes_dead_letters", severity: audit.Warning, object: "queue parking", found: "4.0.5",
+		},
+		"stream of events": {
+			build: func(in *topology.Topology) { in.SetQueue(queue("events", topology.Stream, args{"x-max-age": "1D"})) },
+			rule:  "stream_deletes_dead_letters", severity: audit.Warning, object: "queue events", without: "4.0.5",
+		},
+		"exchanges of RabbitMQ and of plugins without bindings": {
+			build: func(in *topology.Topology) {
+				in.SetExchange(topology.Exchange{Name: "amq.topic", Type: topology.Topic})
+				in.SetExchange(topology.Exchange{Name: "plugin", Type: "x-recent-history"})
+			},
+			rule: "exchange_without_binding", severity: audit.Warning, object: "exchange amq.topic", without: "4.0.5",
 		},
 		"exclusive queues may be transient": {
 			build: func(in *topology.Topology) {
@@ -167,8 +199,8 @@ func TestRulesWithoutBroker(t *testing.T) {
 		if test.found != "" && !has(run(t, in, on(t, test.found, test.deprecated...)), test.rule, test.severity, test.object) {
 			t.Errorf("%s: not found on %s: %v", name, test.found, run(t, in, on(t, test.found)))
 		}
-		if test.without != "" && has(run(t, in, on(t, test.without)), test.rule, test.severity, test.object) {
-			t.Errorf("%s: found on %s: %v", name, test.without, run(t, in, on(t, test.without)))
+		if test.without != "" && has(run(t, in, on(t, test.without, test.deprecated...)), test.rule, test.severity, test.object) {
+			t.Errorf("%s: found on %s: %v", name, test.without, run(t, in, on(t, test.without, test.deprecated...)))
 		}
 	}
 }
@@ -280,31 +312,132 @@ func many(n int, b audit.Broker) *topology.Topology {
 	return in
 }
 
-// TestEffortIsLinear compares the effort for many chains with that for a few. It
-// counts allocations, which do not depend on the machine.
-func TestEffortIsLinear(t *testing.T) {
+// TestShovels: a shovel without acknowledgements is found, and what is not known is
+// said.
+func TestShovels(t *testing.T) {
+	t.Parallel()
 	b := on(t, "4.0.5")
-	effort := func(n int) float64 {
-		in := many(n, b)
-		return testing.AllocsPerRun(1, func() { run(t, in, b) })
+	b.Shovels = []audit.Shovel{{Name: "safe", AckMode: "on-confirm"}, {Name: "lossy", AckMode: "no-ack"}}
+	found := run(t, topology.New(), b)
+	if len(found) != 1 || !has(found, "shovel_without_acknowledgement", audit.Warning, "shovel lossy") {
+		t.Errorf("%v", found)
 	}
-	few, lots := effort(20), effort(200)
-	t.Logf("20 chains: %.0f allocations, 200 chains: %.0f", few, lots)
-	if lots > 12*few {
-		t.Errorf("ten times the chains take %.1f times the effort", lots/few)
+	b.Shovels, b.ShovelsUnknown = nil, "the user lacks the tag policymaker"
+	found = run(t, topology.New(), b)
+	if len(found) != 1 || !has(found, "shovel_without_acknowledgement", audit.Info, "broker shovels") || !strings.Contains(found[0].Message, b.ShovelsUnknown) {
+		t.Errorf("%v", found)
 	}
 }
 
+// TestDefaultDeliveryLimitIsOneFinding: it names the queues, and those with a limit of
+// their own are not among them.
+func TestDefaultDeliveryLimitIsOneFinding(t *testing.T) {
+	t.Parallel()
+	in := topology.New()
+	for i := range 12 {
+		in.SetQueue(queue(fmt.Sprintf("framework%02d", i), topology.Quorum, nil))
+	}
+	in.SetQueue(queue("own", topology.Quorum, args{"x-delivery-limit": int64(-1)}))
+	found := slices.DeleteFunc(run(t, in, on(t, "4.0.5")), func(f audit.Finding) bool { return f.Rule != "default_delivery_limit" })
+	if len(found) != 1 || len(found[0].Queues) != 12 || slices.Contains(found[0].Queues, "own") ||
+		!strings.Contains(found[0].Message, `"framework00"`) || !strings.Contains(found[0].Message, "and 2 more") {
+		t.Errorf("%v", found)
+	}
+}
+
+// shapes are virtual hosts that grow with n.
+var shapes = map[string]func(n int, b audit.Broker) *topology.Topology{
+	"chains": many,
+	"queues behind bindings between exchanges": func(n int, _ audit.Broker) *topology.Topology {
+		in := topology.New()
+		in.SetExchange(topology.Exchange{Name: "hub", Type: topology.Topic})
+		in.SetExchange(topology.Exchange{Name: "dead", Type: topology.Fanout})
+		in.SetQueue(queue("parking", topology.Classic, nil))
+		in.Bind(topology.Binding{Source: "dead", Destination: "parking", DestinationKind: topology.KindQueue})
+		for i := range n {
+			source, name := fmt.Sprint("source", i), fmt.Sprint("queue", i)
+			in.SetExchange(topology.Exchange{Name: source, Type: topology.Topic})
+			in.SetQueue(queue(name, topology.Classic, args{"x-dead-letter-exchange": "dead"}))
+			in.Bind(topology.Binding{Source: source, Destination: "hub", DestinationKind: topology.KindExchange, RoutingKey: "#"})
+			in.Bind(topology.Binding{Source: "hub", Destination: name, DestinationKind: topology.KindQueue, RoutingKey: name})
+		}
+		return in
+	},
+	"one direct dead-letter exchange":  func(n int, _ audit.Broker) *topology.Topology { return oneExchange(n, topology.Direct) },
+	"one topic dead-letter exchange":   func(n int, _ audit.Broker) *topology.Topology { return oneExchange(n, topology.Topic) },
+	"one headers dead-letter exchange": func(n int, _ audit.Broker) *topology.Topology { return oneExchange(n, topology.Headers) },
+	"policies": func(n int, _ audit.Broker) *topology.Topology {
+		in := oneExchange(n, topology.Direct)
+		for i := range 500 {
+			in.SetPolicy(topology.Policy{Name: fmt.Sprint("p", i), Pattern: fmt.Sprintf("^queue%d[.]", i), ApplyTo: "queues", Definition: args{"max-length": int64(i)}})
+		}
+		return in
+	},
+}
+
+// oneExchange has one dead-letter exchange of the type for n queues, each with a
+// dead-letter queue of its own.
+func oneExchange(n int, exchangeType string) *topology.Topology {
+	in := topology.New()
+	in.SetExchange(topology.Exchange{Name: "dead", Type: exchangeType})
+	for i := range n {
+		name := fmt.Sprint("queue", i)
+		in.SetQueue(queue(name, topology.Classic, args{"x-dead-letter-exchange": "dead", "x-dead-letter-routing-key": name}))
+		in.SetQueue(queue(name+".dead", topology.Classic, nil))
+		in.Bind(topology.Binding{
+			Source: "dead", Destination: name + ".dead", DestinationKind: topology.KindQueue, RoutingKey: name, Arguments: args{"kind": "order", "x-first-death-queue": name, "x-match": "all-with-x"},
+		})
+	}
+	return in
+}
+
+// TestEffortIsLinear compares the effort for large virtual hosts with that for small
+// ones. It counts allocations, which do not depend on the machine.
+func TestEffortIsLinear(t *testing.T) {
+	b := on(t, "4.0.5")
+	for name, shape := range shapes {
+		effort := func(n int) float64 {
+			in := shape(n, b)
+			return testing.AllocsPerRun(1, func() { run(t, in, b) })
+		}
+		few, lots := effort(40), effort(400)
+		t.Logf("%s: 40: %.0f allocations, 400: %.0f", name, few, lots)
+		if lots > 12*few {
+			t.Errorf("%s: ten times the size takes %.1f times the effort", name, lots/few)
+		}
+	}
+}
+
+// TestEndsWithItsContext: an audit that nobody waits for ends.
+func TestEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	b := on(t, "4.0.5")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	if findings, err := audit.Run(ctx, many(10, b), b); err == nil || err.Error() != "interrupted" {
+		t.Errorf("%v, %v", findings, err)
+	}
+}
+
+// BenchmarkAudit shows the cost per queue of virtual hosts of growing size, which
+// must not grow with it.
 func BenchmarkAudit(b *testing.B) {
 	v, err := broker.ParseVersion("4.0.5")
 	if err != nil {
 		b.Fatal(err)
 	}
 	facts := audit.Broker{Version: "4.0.5", AtLeast: v.AtLeast}
-	in := many(100, facts)
-	for b.Loop() {
-		if _, err := audit.Run(in, facts); err != nil {
-			b.Fatal(err)
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		for _, n := range []int{250, 500, 1000} {
+			in := shapes[name](n, facts)
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := audit.Run(b.Context(), in.Clone(), facts); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(in.Queues())), "ns/queue")
+			})
 		}
 	}
 }

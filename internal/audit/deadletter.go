@@ -38,27 +38,41 @@ func fate(q *queue) string {
 // routing keys or headers of messages, it looks for an exchange that leads no
 // message to any queue.
 func (g *graph) deadLetterNoRoute() []Finding {
-	lost := map[string]string{}
+	lost := map[string]Finding{}
 	for _, s := range g.steps() {
-		if _, found := lost[s.queue.Name]; !found && s.certain && s.out.Cause == simulator.NoRoute {
-			lost[s.queue.Name] = fmt.Sprintf("A message with the routing key %q that dies here (%s) is led nowhere by the dead-letter exchange %q",
-				s.example, s.reason, *s.queue.DeadLetterExchange)
+		if f, found := lost[s.queue.Name]; s.certain && s.out.Cause == simulator.NoRoute && (!found || f.Severity == Warning && s.alone) {
+			lost[s.queue.Name] = s.noRoute()
 		}
 	}
 	return g.each(func(q *queue) *Finding {
-		message, found := lost[q.Name]
+		f, found := lost[q.Name]
 		if g.leadsNowhere(q) {
-			message, found = fmt.Sprintf("No binding leads from the dead-letter exchange %q to any queue. When a message dies here", *q.DeadLetterExchange), true
+			f = Finding{Message: fmt.Sprintf("No binding leads from the dead-letter exchange %q to any queue. A message that dies here", *q.DeadLetterExchange)}
+			found = true
 		}
 		if !found {
 			return nil
 		}
-		return &Finding{
-			Message: fmt.Sprintf("%s: it %s.", message, fate(q)),
-			Fix: fmt.Sprintf("Bind a queue to the dead-letter exchange %q so that it takes every message, or give that exchange an alternate exchange.",
-				*q.DeadLetterExchange),
-		}
+		f.Message += " " + fate(q) + "."
+		f.Fix = fmt.Sprintf("Bind a queue to the dead-letter exchange %q so that it takes every message, or give that exchange an alternate exchange.",
+			*q.DeadLetterExchange)
+		return &f
 	})
+}
+
+// noRoute is the finding of a step that leads nowhere, without what follows for the
+// message. Unless the queue sets a dead-letter routing key, RabbitMQ routes a dead
+// letter by all its keys, those of CC and BCC included (rabbit_dead_letter:publish/5,
+// rabbit_fifo_dlx_worker:forward/6, 3.10 to 4.3).
+func (s step) noRoute() Finding {
+	message := fmt.Sprintf("The dead-letter exchange %q routes no message with the routing key %q.", *s.queue.DeadLetterExchange, s.example)
+	if s.alone {
+		return Finding{Message: message + fmt.Sprintf(" If it dies here (%s), it", s.reason)}
+	}
+	return Finding{
+		Severity: Warning,
+		Message:  message + fmt.Sprintf(" If it dies here (%s) and its headers CC and BCC name no other key, it", s.reason),
+	}
 }
 
 // leadsNowhere says whether the queue has a dead-letter exchange that exists and

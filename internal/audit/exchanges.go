@@ -29,6 +29,40 @@ func (g *graph) missingAlternateExchange() []Finding {
 	return findings
 }
 
+// alternateExchangeNoRoute looks at alternate exchanges that exist.
+func (g *graph) alternateExchangeNoRoute() []Finding {
+	var findings []Finding
+	for _, e := range g.Exchanges() {
+		name := e.Alternate()
+		if _, exists := g.Exchange(name); !exists || g.leadsToQueues(name) {
+			continue
+		}
+		findings = append(findings, Finding{
+			Object:  Object{"exchange", e.Name},
+			Message: fmt.Sprintf("No binding leads from the alternate exchange %q to any queue. RabbitMQ deletes messages that no binding of %q takes.", name, e.Name),
+			Fix:     fmt.Sprintf("Bind a queue to the alternate exchange %q so that it takes every message.", name),
+		})
+	}
+	return findings
+}
+
+// exchangeWithoutBinding leaves out RabbitMQ's own exchanges, and those of plugins,
+// which need no bindings.
+func (g *graph) exchangeWithoutBinding() []Finding {
+	var findings []Finding
+	for _, e := range g.Exchanges() {
+		if topology.IsReserved(e.Name) || !e.KnownType() || e.Alternate() != "" || len(g.From(e.Name)) > 0 {
+			continue
+		}
+		findings = append(findings, Finding{
+			Object:  Object{"exchange", e.Name},
+			Message: "The exchange has neither a binding nor an alternate exchange. RabbitMQ deletes every message that is published to it.",
+			Fix:     "Bind a queue to the exchange, or delete the exchange.",
+		})
+	}
+	return findings
+}
+
 // delayedMessageType is the exchange type of the plugin
 // rabbitmq_delayed_message_exchange.
 const delayedMessageType = "x-delayed-message"

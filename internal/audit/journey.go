@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -33,6 +34,9 @@ type step struct {
 	// certain says that nothing decides where the message goes but what is known
 	// of it; example is its routing key.
 	certain bool
+	// alone says that the message has no other routing key, such as those that
+	// publishers put into the headers CC and BCC.
+	alone   bool
 	example string
 	// path are the queues on the way here, this one included.
 	path []string
@@ -61,21 +65,26 @@ const maxSteps = 500
 
 // follow sends messages on their way from every queue: first from those in which
 // they do not wait, so that it is known then where dead letters wait.
-func (g *graph) follow() {
-	g.sendAll(func(q *queue) bool { return !q.waits() }, nil)
-	g.sendAll((*queue).waits, maps.Clone(g.fed))
+func (g *graph) follow(ctx context.Context) error {
+	if err := g.sendAll(ctx, func(q *queue) bool { return !q.waits() }, nil); err != nil {
+		return err
+	}
+	return g.sendAll(ctx, (*queue).waits, maps.Clone(g.fed))
 }
 
 // sendAll sends messages on their way from the queues for which want says yes.
 // What no binding and no dead letter reaches is published to through the default
 // exchange, if at all. In the queues of rooms dead letters wait and nobody
 // rejects them.
-func (g *graph) sendAll(want func(*queue) bool, rooms map[string]bool) {
+func (g *graph) sendAll(ctx context.Context, want func(*queue) bool, rooms map[string]bool) error {
 	var unbound []*queue
 	for i := range g.queues {
 		q := &g.queues[i]
 		if !q.deadLetters() || !want(q) {
 			continue
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
 		}
 		entries := g.entries(q)
 		if len(entries) == 0 {
@@ -86,6 +95,7 @@ func (g *graph) sendAll(want func(*queue) bool, rooms map[string]bool) {
 	for _, q := range unbound {
 		g.send(q, []entry{{simulator.Publishing{RoutingKey: q.Name}, !g.fed[q.Name]}}, rooms[q.Name])
 	}
+	return nil
 }
 
 func (g *graph) send(q *queue, entries []entry, isRoom bool) {
@@ -119,26 +129,54 @@ const maxEntries = 20
 // entries are the messages that the bindings let into the queue, one for each.
 func (g *graph) entries(q *queue) []entry {
 	var found []entry
-	seen := map[string]bool{}
-	g.collect(g.To(topology.KindQueue, q.Name), nil, seen, &found)
-	return found[:min(len(found), maxEntries)]
+	g.collect(target{topology.KindQueue, q.Name}, nil, map[string]bool{}, &found)
+	return found
 }
 
-// collect goes up through bindings between exchanges. A message that passes two
-// of them has to match both, and so it is certain only on one.
-func (g *graph) collect(bindings []topology.Binding, below *entry, seen map[string]bool, found *[]entry) {
-	for _, b := range slices.SortedFunc(slices.Values(bindings), func(a, b topology.Binding) int { return strings.Compare(a.ID(), b.ID()) }) {
+// target is an object that bindings lead to.
+type target struct {
+	kind topology.Kind
+	name string
+}
+
+// bound is a binding with its identity.
+type bound struct {
+	id string
+	topology.Binding
+}
+
+// into returns the bindings that lead to the object, in the order of their identities.
+func (g *graph) into(to target) []bound {
+	if known, isKnown := g.sorted[to]; isKnown {
+		return known
+	}
+	var list []bound
+	for _, b := range g.To(to.kind, to.name) {
+		list = append(list, bound{b.ID(), b})
+	}
+	slices.SortFunc(list, func(a, b bound) int { return strings.Compare(a.id, b.id) })
+	g.sorted[to] = list
+	return list
+}
+
+// collect goes up through bindings between exchanges until it has enough. A message
+// that passes two of them has to match both, and so it is certain only on one.
+func (g *graph) collect(to target, below *entry, seen map[string]bool, found *[]entry) {
+	for _, b := range g.into(to) {
 		source, exists := g.Exchange(b.Source)
-		if !exists || seen[b.ID()] {
+		if !exists || seen[b.id] {
 			continue
 		}
-		seen[b.ID()] = true
-		e := entryOf(source, b)
+		if len(*found) == maxEntries {
+			return
+		}
+		seen[b.id] = true
+		e := entryOf(source, b.Binding)
 		if below != nil {
 			e = entry{publishing: below.publishing, certain: false}
 		}
 		*found = append(*found, e)
-		g.collect(g.To(topology.KindExchange, b.Source), &e, seen, found)
+		g.collect(target{topology.KindExchange, b.Source}, &e, seen, found)
 	}
 }
 
@@ -176,6 +214,7 @@ func sampleKey(pattern string) string {
 type trip struct {
 	letter  simulator.Letter
 	certain bool
+	alone   bool
 	path    []string
 	visits  []visit
 	wait    time.Duration
@@ -212,7 +251,7 @@ func (g *graph) advance(j *journey, t trip) []trip {
 	}
 	s := step{
 		queue: q, reason: reason, out: g.follower.Die(t.letter, reason), path: t.path, example: t.letter.RoutingKey(), wait: t.wait,
-		certain: (t.certain || q.Key != nil) && !g.asksForHeaders(*q.DeadLetterExchange),
+		certain: (t.certain || q.Key != nil) && !g.asksForHeaders(*q.DeadLetterExchange), alone: t.alone || q.Key != nil,
 	}
 	if q.Key != nil {
 		s.example = *q.Key
@@ -222,7 +261,8 @@ func (g *graph) advance(j *journey, t trip) []trip {
 	for _, letter := range s.out.Letters {
 		g.fed[letter.Queue] = true
 		next = append(next, trip{
-			letter: letter, certain: t.certain || q.Key != nil, path: append(slices.Clone(t.path), letter.Queue), visits: t.visits, wait: t.wait,
+			letter: letter, certain: t.certain || q.Key != nil, alone: s.alone,
+			path: append(slices.Clone(t.path), letter.Queue), visits: t.visits, wait: t.wait,
 		})
 	}
 	return next
@@ -264,18 +304,30 @@ func (j *journey) repeats(t trip) bool {
 // asksForHeaders says whether headers that publishers set decide where a message
 // goes from the exchange on. They are not known.
 func (g *graph) asksForHeaders(exchange string) bool {
-	found := false
-	g.reach(exchange, func(e topology.Exchange) {
-		if e.Type != topology.Headers {
-			return
-		}
-		for _, b := range g.From(e.Name) {
-			for key := range b.Arguments {
-				found = found || !strings.HasPrefix(key, "x-")
+	return remember(g.asking, exchange, func() bool {
+		found := false
+		g.reach(exchange, func(e topology.Exchange) {
+			if e.Type != topology.Headers {
+				return
 			}
-		}
+			for _, b := range g.From(e.Name) {
+				for key := range b.Arguments {
+					found = found || !strings.HasPrefix(key, "x-")
+				}
+			}
+		})
+		return found
 	})
-	return found
+}
+
+// remember returns what is known of the name, and finds it out once.
+func remember(known map[string]bool, name string, find func() bool) bool {
+	answer, isKnown := known[name]
+	if !isKnown {
+		answer = find()
+		known[name] = answer
+	}
+	return answer
 }
 
 // reach visits the exchange and those that messages can get to from it.
@@ -300,12 +352,14 @@ func (g *graph) reach(exchange string, visit func(topology.Exchange)) {
 // leadsToQueues says whether any message may get from the exchange to a queue.
 // What exchanges of types do that are not known here, nobody can say.
 func (g *graph) leadsToQueues(exchange string) bool {
-	found := false
-	g.reach(exchange, func(e topology.Exchange) {
-		found = found || !e.KnownType()
-		for _, b := range g.From(e.Name) {
-			found = found || b.DestinationKind == topology.KindQueue
-		}
+	return remember(g.leading, exchange, func() bool {
+		found := false
+		g.reach(exchange, func(e topology.Exchange) {
+			found = found || !e.KnownType()
+			for _, b := range g.From(e.Name) {
+				found = found || b.DestinationKind == topology.KindQueue
+			}
+		})
+		return found
 	})
-	return found
 }

@@ -43,17 +43,25 @@ func (g *graph) limitWithoutDLX() []Finding {
 	})
 }
 
+// defaultDeliveryLimit has one finding for all queues: the limit is the broker's, and
+// applies to each queue that sets none.
 func (g *graph) defaultDeliveryLimit() []Finding {
-	return g.each(func(q *queue) *Finding {
+	var all groups
+	g.each(func(q *queue) *Finding {
 		if q.DeliveryLimit == nil || q.hasOwnLimit() || q.deadLetters() || g.keepsForOthers(q) {
 			return nil
 		}
-		return &Finding{
-			Message: fmt.Sprintf("No delivery limit is set, and so it is %d; there is no dead-letter exchange either: %s.",
-				*q.DeliveryLimit, retry.HarmOfDeliveryLimit(*q.DeliveryLimit)),
-			Fix: "Set a dead-letter exchange, or delivery-limit = -1 for no limit.",
-		}
+		all.add("", q.Name, func() Finding {
+			return Finding{
+				Object: Object{"queue", q.Name},
+				Message: fmt.Sprintf("The delivery limit is RabbitMQ's default, %d, and there is no dead-letter exchange: %s. Queues:",
+					*q.DeliveryLimit, retry.HarmOfDeliveryLimit(*q.DeliveryLimit)),
+				Fix: "Set a dead-letter exchange, or delivery-limit = -1 for no limit, for example by a policy.",
+			}
+		})
+		return nil
 	})
+	return all.named()
 }
 
 func (q *queue) hasOwnLimit() bool {
@@ -81,7 +89,8 @@ func (g *graph) parkingDeliveryLimit() []Finding {
 		return &Finding{
 			Message: fmt.Sprintf("Dead letters are kept here, and the delivery limit is %d: %s.",
 				*q.DeliveryLimit, retry.HarmOfDeliveryLimit(*q.DeliveryLimit)),
-			Fix: "Declare the queue with x-delivery-limit = -1 (RabbitMQ 4.0 and later), or without a limit (3.x), or, if it was declared without one, set delivery-limit = -1 by a policy.",
+			Fix: "If the limit comes from a policy or from the default of RabbitMQ 4.0 and later, set delivery-limit = -1 by a policy (on 3.x remove it). " +
+				"If it is an argument, use a queue without it. " + retry.Redeclare,
 		}
 	})
 }
@@ -108,15 +117,63 @@ func (g *graph) negativeDeliveryLimit() []Finding {
 
 func (g *graph) waitingQueueExpires() []Finding {
 	return g.each(func(q *queue) *Finding {
-		n, set := q.effective.Int(topology.Expires)
-		if !set || !q.waits() && !g.keepsForOthers(q) {
+		if !q.waits() && !g.keepsForOthers(q) {
 			return nil
 		}
-		return &Finding{
-			Message: fmt.Sprintf("Messages are kept here without a consumer: %s. They are not dead-lettered.", retry.HarmOfExpires(n)),
-			Fix:     "Take x-expires, or the policy's key expires, away. Delete the queue by hand when it is empty.",
-		}
+		return q.deletesItself("Messages are kept here without a consumer")
 	})
+}
+
+// deletesItself is a finding about a queue that is deleted while it has messages, or
+// nil. In both cases RabbitMQ deletes the messages and dead-letters none.
+func (q *queue) deletesItself(why string) *Finding {
+	if n, set := q.effective.Int(topology.Expires); set {
+		return &Finding{
+			Message: fmt.Sprintf("%s: %s. They are not dead-lettered.", why, retry.HarmOfExpires(n)),
+			Fix:     "Remove the key expires from the policy. If it is the argument x-expires, use a queue without it. " + retry.Redeclare,
+		}
+	}
+	if q.AutoDelete {
+		return &Finding{
+			Message: why + ": an auto-delete queue is deleted with all its messages when its last consumer leaves. They are not dead-lettered.",
+			Fix:     "Use a queue without auto-delete. " + retry.Redeclare,
+		}
+	}
+	return nil
+}
+
+// workQueueDeletesItself looks at queues whose messages somebody wants to keep when
+// they fail.
+func (g *graph) workQueueDeletesItself() []Finding {
+	return g.each(func(q *queue) *Finding {
+		if !q.deadLetters() || q.waits() || q.Exclusive {
+			return nil
+		}
+		return q.deletesItself("The queue has a dead-letter exchange for messages that fail")
+	})
+}
+
+// streamDeletesDeadLetters looks at the retention of streams that dead letters reach.
+func (g *graph) streamDeletesDeadLetters() []Finding {
+	var findings []Finding
+	for i := range g.queues {
+		q := &g.queues[i]
+		limits := topology.Arguments{}
+		for _, key := range []string{"x-max-age", topology.MaxLengthBytes} {
+			if value, set := q.effective[key]; set {
+				limits[key] = value
+			}
+		}
+		if q.Type != topology.Stream || !g.fed[q.Name] || len(limits) == 0 {
+			continue
+		}
+		findings = append(findings, Finding{
+			Object:  Object{"queue", q.Name},
+			Message: fmt.Sprintf("Dead letters come to this stream, and its retention (%s) deletes the oldest messages, whether or not they were read.", limits.Text()),
+			Fix:     "Remove the retention, or keep dead letters in a quorum queue.",
+		})
+	}
+	return findings
 }
 
 // waitingQueueLimit looks at queues in which dead letters wait for another try.

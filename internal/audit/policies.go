@@ -9,27 +9,34 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// group collects queues about which the same is to be said, in the order in
-// which the groups were first met.
+// group collects queues about which the same is to be said.
 type group struct {
 	Finding
 	queues []string
-	key    string
 }
 
-// addTo puts the queue into the group of the key, which make starts.
-func addTo(groups []group, key, queueName string, start func() Finding) []group {
-	for i := range groups {
-		if groups[i].key == key {
-			groups[i].queues = append(groups[i].queues, queueName)
-			return groups
+// groups are groups by key, in the order in which they were first met.
+type groups struct {
+	inOrder []*group
+	byKey   map[string]*group
+}
+
+// add puts the queue into the group of the key, which start starts.
+func (gs *groups) add(key, queueName string, start func() Finding) {
+	g := gs.byKey[key]
+	if g == nil {
+		if gs.byKey == nil {
+			gs.byKey = map[string]*group{}
 		}
+		g = &group{Finding: start()}
+		gs.byKey[key] = g
+		gs.inOrder = append(gs.inOrder, g)
 	}
-	return append(groups, group{start(), []string{queueName}, key})
+	g.queues = append(g.queues, queueName)
 }
 
 // shown is how many queues a finding names.
-const shown = 3
+const shown = 10
 
 // list names some of the queues.
 func list(queues []string) string {
@@ -41,13 +48,13 @@ func list(queues []string) string {
 }
 
 func (g *graph) ignoredPolicy() []Finding {
-	var groups []group
+	var all groups
 	g.eachPolicy(func(q *queue, m matches) {
 		for _, m := range m.all {
 			if len(m.Unsupported) == 0 || len(m.Unsupported) == len(m.Definition) {
 				continue
 			}
-			groups = addTo(groups, m.Kind()+m.Name+string(q.Type), q.Name, func() Finding {
+			all.add(m.Kind()+m.Name+string(q.Type), q.Name, func() Finding {
 				lost := maps.Clone(m.Definition)
 				maps.DeleteFunc(lost, func(key string, _ any) bool { return slices.Contains(m.Unsupported, key) })
 				return Finding{
@@ -59,7 +66,7 @@ func (g *graph) ignoredPolicy() []Finding {
 			})
 		}
 	})
-	return named(groups)
+	return all.named()
 }
 
 // eachPolicy calls look for every queue with the policies that match it, and then
@@ -74,11 +81,12 @@ func (g *graph) eachPolicy(look func(q *queue, m matches)) {
 }
 
 // named ends each message with the queues.
-func named(groups []group) []Finding {
-	findings := make([]Finding, 0, len(groups))
-	for _, s := range groups {
-		s.Message += " " + list(s.queues) + "."
-		findings = append(findings, s.Finding)
+func (gs *groups) named() []Finding {
+	findings := make([]Finding, 0, len(gs.inOrder))
+	for _, g := range gs.inOrder {
+		g.Message += " " + list(g.queues) + "."
+		g.Queues = g.queues
+		findings = append(findings, g.Finding)
 	}
 	return findings
 }
@@ -88,7 +96,7 @@ func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 // hiddenPolicy looks for keys that a policy would set if another one were not
 // there. It is bad only where a queue loses its dead-lettering by it.
 func (g *graph) hiddenPolicy() []Finding {
-	var groups []group
+	var all groups
 	g.eachPolicy(func(q *queue, m matches) {
 		if len(m.governing) != 1 {
 			return
@@ -104,12 +112,12 @@ func (g *graph) hiddenPolicy() []Finding {
 			if _, set := lost[topology.KeyDeadLetterExchange]; set && !q.deadLetters() {
 				severity = Warning
 			}
-			groups = addTo(groups, strings.Join([]string{m.Kind(), m.Name, winner.Name, string(severity)}, "\x00"), q.Name, func() Finding {
+			all.add(strings.Join([]string{m.Kind(), m.Name, winner.Name, string(severity)}, "\x00"), q.Name, func() Finding {
 				return hidden(m.Policy, winner, lost, severity)
 			})
 		}
 	})
-	return named(groups)
+	return all.named()
 }
 
 func hidden(p, winner topology.Policy, lost topology.Arguments, severity Severity) Finding {
@@ -127,7 +135,7 @@ func hidden(p, winner topology.Policy, lost topology.Arguments, severity Severit
 }
 
 func (g *graph) equalPriorityPolicies() []Finding {
-	var groups []group
+	var all groups
 	g.eachPolicy(func(q *queue, m matches) {
 		governing := slices.DeleteFunc(slices.Clone(m.governing), func(p topology.Policy) bool {
 			first := m.governing[0]
@@ -141,7 +149,7 @@ func (g *graph) equalPriorityPolicies() []Finding {
 			names = append(names, p.Name)
 		}
 		first := governing[0]
-		groups = addTo(groups, first.Kind()+strings.Join(names, "\x00"), q.Name, func() Finding {
+		all.add(first.Kind()+strings.Join(names, "\x00"), q.Name, func() Finding {
 			return Finding{
 				Object: Object{first.Kind(), first.Name},
 				Message: fmt.Sprintf("The policies %s have the same priority %d and different settings. Nobody can know which one RabbitMQ applies to",
@@ -150,7 +158,7 @@ func (g *graph) equalPriorityPolicies() []Finding {
 			}
 		})
 	})
-	return named(groups)
+	return all.named()
 }
 
 // certain says whether each of the policies matches the queue for certain.

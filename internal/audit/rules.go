@@ -4,6 +4,12 @@ package audit
 func Rules() []Rule {
 	return []Rule{
 		{
+			ID: "alternate_exchange_no_route", Severities: []Severity{Error},
+			Title:  "The alternate exchange leads to no queue: a message that no binding takes is deleted.",
+			Source: "rabbit_exchange:process_alternate, 3.10 to 4.3; documentation: Alternate Exchanges",
+			check:  (*graph).alternateExchangeNoRoute,
+		},
+		{
 			ID: "at_least_once_without_reject_publish", Severities: []Severity{Warning},
 			Title:  "A queue that is to dead-letter at least once falls back to at most once, because its overflow is not reject-publish.",
 			Source: "rabbit_quorum_queue:dlh/5, since 3.10; documentation: Quorum Queues, Activating at-least-once dead-lettering",
@@ -17,8 +23,9 @@ func Rules() []Rule {
 			check:  (*graph).deadLetterCycle,
 		},
 		{
-			ID: "dead_letter_no_route", Severities: []Severity{Error},
-			Title:  "The dead-letter exchange leads a dead letter nowhere: it is dropped, or an at-least-once queue holds it.",
+			ID: "dead_letter_no_route", Severities: []Severity{Error, Warning},
+			Title: "The dead-letter exchange leads a dead letter nowhere: it is dropped, or an at-least-once queue holds it. " +
+				"A warning where keys in the headers CC and BCC may lead it to a queue.",
 			Source: "rabbit_dead_letter:publish/5, rabbit_fifo_dlx_worker:forward/6, 3.10 to 4.3; documentation: Dead Letter Exchanges, Safety",
 			check:  (*graph).deadLetterNoRoute,
 		},
@@ -69,6 +76,12 @@ func Rules() []Rule {
 			Title:  "Several policies match with the same priority: which of them applies is not specified.",
 			Source: "rabbit_policy:match_all/3, 3.10 to 4.3; documentation: Policies, How Policies Work",
 			check:  (*graph).equalPriorityPolicies,
+		},
+		{
+			ID: "exchange_without_binding", Severities: []Severity{Warning},
+			Title:  "An exchange has neither a binding nor an alternate exchange: every message that is published to it is deleted.",
+			Source: "rabbit_exchange:route, 3.10 to 4.3; documentation: Publishers, Unroutable Message Handling",
+			check:  (*graph).exchangeWithoutBinding,
 		},
 		{
 			ID: "expiry_without_dlx", Severities: []Severity{Warning, Info},
@@ -161,6 +174,18 @@ func Rules() []Rule {
 			check:  (*graph).shortenedWait,
 		},
 		{
+			ID: "shovel_without_acknowledgement", Severities: []Severity{Warning, Info},
+			Title:  "A shovel with ack-mode no-ack loses the messages in flight when its connection ends.",
+			Source: "documentation: Shovel Plugin, ack-mode; GET /api/parameters/shovel, 3.10 to 4.3",
+			check:  (*graph).shovelWithoutAcknowledgement,
+		},
+		{
+			ID: "stream_deletes_dead_letters", Severities: []Severity{Warning},
+			Title:  "A stream that keeps dead letters deletes the oldest ones by age or size.",
+			Source: "documentation: Streams, Data Retention, 3.10 to 4.3",
+			check:  (*graph).streamDeletesDeadLetters,
+		},
+		{
 			ID: "unknown_argument", Severities: []Severity{Warning, Info},
 			Title:  "RabbitMQ accepts an argument that it does not know, and ignores it.",
 			Source: "rabbit_amqqueue:check_declare_arguments/3, 3.10 to 4.3",
@@ -168,8 +193,8 @@ func Rules() []Rule {
 		},
 		{
 			ID: "waiting_queue_expires", Severities: []Severity{Error},
-			Title:  "A queue that holds dead letters or delayed messages deletes itself with all of them when nobody uses it.",
-			Source: "documentation: Time-to-Live and Expiration, Queue TTL: publishing is no use, 3.10 to 4.3",
+			Title:  "A queue that holds dead letters or delayed messages deletes itself with all of them when nobody uses it, or when its last consumer leaves.",
+			Source: "documentation: Time-to-Live and Expiration, Queue TTL: publishing is no use; Queues, Temporary Queues: auto-delete; 3.10 to 4.3",
 			check:  (*graph).waitingQueueExpires,
 		},
 		{
@@ -177,6 +202,12 @@ func Rules() []Rule {
 			Title:  "A queue in which messages wait before a retry has a length limit: messages over it are lost, come back too early or hold up others.",
 			Source: "documentation: Queue Length Limit; rabbit_fifo:evaluate_limit, 3.10 to 4.3",
 			check:  (*graph).waitingQueueLimit,
+		},
+		{
+			ID: "work_queue_deletes_itself", Severities: []Severity{Warning},
+			Title:  "A queue with a dead-letter exchange deletes itself with its messages, without dead-lettering them, when nobody uses it or its last consumer leaves.",
+			Source: "documentation: Time-to-Live and Expiration, Queue TTL; Queues, Temporary Queues: auto-delete; 3.10 to 4.3",
+			check:  (*graph).workQueueDeletesItself,
 		},
 	}
 }

@@ -20,7 +20,19 @@ import (
 // its dead-letter exchange, read on an exchange and write on its alternate
 // exchange; write on a binding's destination and read on its source
 // (rabbit_channel, all versions).
+//
+// It asks again before it says that one is missing: the same run may have granted
+// it since the permissions were read, as for a virtual host that it created.
 func (c *Client) MissingPermissions(ctx context.Context, vhost string, t *topology.Topology) ([]string, error) {
+	missing, err := c.missingPermissions(ctx, vhost, t)
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	c.permissions.forget("")
+	return c.missingPermissions(ctx, vhost, t)
+}
+
+func (c *Client) missingPermissions(ctx context.Context, vhost string, t *topology.Topology) ([]string, error) {
 	missing, err := c.missingTags(ctx, t)
 	if err != nil {
 		return nil, err

@@ -14,10 +14,10 @@ import (
 // carried out, so that nothing is left in an unknown state.
 //
 // After each step that succeeded it calls done, if that is not nil, from
-// several goroutines at once. created says whether the step declared an object,
+// several goroutines at once. made says whether the step declared an object,
 // or set a policy, that did not exist before. An error of done counts as a failure of the step.
 func (c *Client) Apply(ctx context.Context, vhost string, stages []topology.Stage, mode DeleteMode,
-	done func(step topology.Step, created bool) error,
+	done func(step topology.Step, made Made) error,
 ) error {
 	for _, stage := range stages {
 		if err := c.applyStage(ctx, vhost, stage, mode, done); err != nil {
@@ -28,15 +28,15 @@ func (c *Client) Apply(ctx context.Context, vhost string, stages []topology.Stag
 }
 
 func (c *Client) applyStage(ctx context.Context, vhost string, stage topology.Stage, mode DeleteMode,
-	done func(step topology.Step, created bool) error,
+	done func(step topology.Step, made Made) error,
 ) error {
 	errs := make([]error, len(stage))
 	var group sync.WaitGroup
 	for i, step := range stage {
 		group.Go(func() {
-			created, err := c.applyStep(ctx, vhost, step, mode)
+			made, err := c.applyStep(ctx, vhost, step, mode)
 			if err == nil && done != nil {
-				err = done(step, created)
+				err = done(step, made)
 			}
 			errs[i] = err
 		})
@@ -45,27 +45,27 @@ func (c *Client) applyStage(ctx context.Context, vhost string, stage topology.St
 	return errors.Join(errs...)
 }
 
-func (c *Client) applyStep(ctx context.Context, vhost string, step topology.Step, mode DeleteMode) (created bool, err error) {
+func (c *Client) applyStep(ctx context.Context, vhost string, step topology.Step, mode DeleteMode) (Made, error) {
 	switch {
 	case step.DeclareExchange != nil:
-		return c.DeclareExchange(ctx, vhost, *step.DeclareExchange)
+		return c.declareSureExchange(ctx, vhost, *step.DeclareExchange)
 	case step.DeclareQueue != nil:
-		return c.DeclareQueue(ctx, vhost, *step.DeclareQueue)
+		return c.declareWholeQueue(ctx, vhost, *step.DeclareQueue)
 	case step.Bind != nil:
-		return false, c.Bind(ctx, vhost, *step.Bind)
+		return Existed, c.Bind(ctx, vhost, *step.Bind)
 	case step.Unbind != nil:
-		return false, c.Unbind(ctx, vhost, *step.Unbind)
+		return Existed, c.Unbind(ctx, vhost, *step.Unbind)
 	case step.DeleteQueue != nil:
-		return false, c.DeleteQueue(ctx, vhost, *step.DeleteQueue, mode)
+		return Existed, c.DeleteQueue(ctx, vhost, *step.DeleteQueue, mode)
 	case step.DeleteExchange != nil:
-		return false, c.DeleteExchange(ctx, vhost, step.DeleteExchange.Name)
+		return Existed, c.DeleteExchange(ctx, vhost, step.DeleteExchange.Name)
 	case step.DeleteUnfed != nil:
-		return false, c.deleteUnfed(ctx, vhost, *step.DeleteUnfed)
+		return Existed, c.deleteUnfed(ctx, vhost, *step.DeleteUnfed)
 	case step.SetPolicy != nil:
 		return c.setPolicy(ctx, vhost, *step.SetPolicy)
 	case step.DeletePolicy != nil:
-		return false, c.DeletePolicy(ctx, vhost, step.DeletePolicy.Name)
+		return Existed, c.DeletePolicy(ctx, vhost, *step.DeletePolicy)
 	default:
-		return false, nil
+		return Existed, nil
 	}
 }

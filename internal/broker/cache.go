@@ -98,6 +98,15 @@ func (c *cache[T]) forget(key string) {
 	delete(c.entries, key)
 }
 
+// forgetValue is forget while the key still has this value.
+func (c *cache[T]) forgetValue(key string, value *T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.entries[key]; ok && e.value == value {
+		delete(c.entries, key)
+	}
+}
+
 func (c *cache[T]) remove(key string, e *cacheEntry[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,9 +25,33 @@ const (
 )
 
 // connectionFailure turns a try without an answer into an error, and says
-// whether further tries are pointless.
+// whether further tries are pointless. Of several addresses that did not take the
+// request it tells all.
 func (k *call) connectionFailure(err error) (permanent bool, failure error) {
-	endpoint := k.client.Endpoint()
+	var other *ClusterError
+	if errors.As(err, &other) {
+		return true, other
+	}
+	if len(k.missed) < 2 {
+		return k.connectionFailureAt(k.url().String(), err)
+	}
+	permanent = true
+	var failures []error
+	var endpoints []string
+	for _, m := range k.missed {
+		final, failure := k.connectionFailureAt(m.endpoint, m.err)
+		permanent = permanent && final
+		failures, endpoints = append(failures, failure), append(endpoints, m.endpoint)
+	}
+	f := &ConnectionError{Tries: k.tries, Elapsed: time.Since(k.began), Advice: portAdvice, Sent: k.reached, Err: errors.Join(failures...)}
+	f.Endpoint, f.Problem = eachProblem(failures, endpoints, shortProblem)
+	return permanent, f
+}
+
+func (k *call) connectionFailureAt(endpoint string, err error) (permanent bool, failure error) {
+	if typed(err) { // of the look at an address, see belongs
+		return is[*TLSError](err) || is[*EndpointError](err), err
+	}
 	if f := protocolFailure(endpoint, err); f != nil {
 		return true, f
 	}
@@ -159,7 +183,7 @@ func redirected(endpoint *url.URL, response *http.Response) error {
 
 // newAPIError reads the broker's reason from an answer of status 400 or above.
 func newAPIError(k *call, response *http.Response) *APIError {
-	e := &APIError{Operation: k.op.text, Endpoint: k.client.Endpoint(), Status: response.StatusCode}
+	e := &APIError{Operation: k.op.text, Endpoint: k.url().String(), Status: response.StatusCode}
 	var body struct {
 		Error  json.RawMessage `json:"error"`
 		Reason json.RawMessage `json:"reason"`
@@ -216,7 +240,7 @@ func (k *call) foreign(request *http.Request, response *http.Response, answer *A
 
 func (k *call) proxyLogin() error {
 	return &ConnectionError{
-		Endpoint: k.client.Endpoint(),
+		Endpoint: k.url().String(),
 		Tries:    k.tries,
 		Elapsed:  time.Since(k.began),
 		Problem:  "the proxy asks for a user name and a password",
@@ -226,11 +250,11 @@ func (k *call) proxyLogin() error {
 
 func (k *call) nothingThere() error {
 	f := &EndpointError{
-		Endpoint: k.client.Endpoint(),
+		Endpoint: k.url().String(),
 		Found:    "a web server answers there, but has no management API under that path (404)",
 		Advice:   urlAdvice,
 	}
-	if strings.HasSuffix(k.client.endpoint.Path, "/api") {
+	if strings.HasSuffix(k.url().Path, "/api") {
 		f.Advice = `leave out "/api" at the end of the endpoint`
 	}
 	return f
@@ -238,7 +262,7 @@ func (k *call) nothingThere() error {
 
 func (k *call) webPage(response *http.Response) error {
 	return &EndpointError{
-		Endpoint: k.client.Endpoint(),
+		Endpoint: k.url().String(),
 		Found:    fmt.Sprintf("a web page comes back (%d)", response.StatusCode),
 		Advice:   urlAdvice,
 	}
@@ -258,7 +282,7 @@ func (k *call) notJSON(err error) error {
 	if bytes.HasPrefix(bytes.TrimSpace(k.answer), []byte("<")) {
 		found = "a web page comes back"
 	}
-	return &EndpointError{Endpoint: k.client.Endpoint(), Found: found, Advice: urlAdvice, Err: err}
+	return &EndpointError{Endpoint: k.url().String(), Found: found, Advice: urlAdvice, Err: err}
 }
 
 func isJSON(response *http.Response) bool { return mediaType(response) == "application/json" }

@@ -12,8 +12,8 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
@@ -23,24 +23,39 @@ import (
 // keeps what it has read for as long as it lives: the broker's facts, and one
 // snapshot per virtual host, see [Client.View].
 type Client struct {
-	endpoint  *url.URL
+	addresses addresses
 	username  string
 	password  string
 	headers   http.Header
 	transport *http.Transport
 	retry     retryPolicy
 	outage    outage
+	// minority remembers that writes fail because nodes are down, and stall is
+	// [stallTime].
+	minority outage
+	stall    time.Duration
 	// slots limits the requests under way at once.
 	slots chan struct{}
 	// policyTurns holds a chan struct{} per virtual host, see changePolicies.
 	policyTurns sync.Map
 
+	// behind is what each address says of its cluster, by the index of the address, and
+	// cluster is the first of them, see [call.belongs].
+	behind  cache[clusterAt]
+	cluster atomic.Pointer[clusterAt]
+	// accepted are the names of clusters that were accepted over AMQP.
+	accepted sync.Map
+
 	info        cache[Info]
 	aside       cache[services]
 	snapshots   cache[snapshot]
+	effects     cache[effects]
 	permissions cache[userPermissions]
 	deprecated  cache[[]string]
+	shovels     cache[Shovels]
+	flags       cache[featureFlags]
 	access      accessLog
+	leaders     leaderNodes
 
 	amqp amqpSettings
 	// openSession connects to a virtual host over AMQP.
@@ -54,7 +69,7 @@ type Client struct {
 // New returns a client for the broker that cfg describes. It checks cfg and
 // reads the certificate files, and makes no request.
 func New(cfg Config) (*Client, error) {
-	endpoint, err := parseEndpoint(cfg.Endpoint)
+	endpoints, err := parseAddresses(cfg.Endpoint, parseEndpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -78,17 +93,18 @@ func New(cfg Config) (*Client, error) {
 		parallel = DefaultMaxParallelRequests
 	}
 	statistics := cmp.Or(cfg.StatisticsInterval, DefaultStatisticsInterval)
-	transport, err := newTransport(cfg, tlsConfig, parallel)
+	transport, err := newTransport(cfg, tlsConfig, parallel, len(endpoints))
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
-		endpoint:  endpoint,
+		addresses: addresses{list: endpoints},
 		username:  cfg.Username,
 		password:  cfg.Password,
 		headers:   headers,
 		transport: transport,
 		retry:     newRetryPolicy(cfg),
+		stall:     stallTime,
 		slots:     make(chan struct{}, parallel),
 		amqp:      amqp,
 
@@ -100,8 +116,9 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Endpoint returns the URL of the management API, without credentials.
-func (c *Client) Endpoint() string { return c.endpoint.String() }
+// Endpoint returns the URL of the management API, without credentials: of several
+// addresses the one that answered last.
+func (c *Client) Endpoint() string { return c.addresses.list[c.addresses.current()].String() }
 
 // StatisticsInterval returns how often the broker renews its counts of messages.
 func (c *Client) StatisticsInterval() time.Duration { return c.statistics }
@@ -109,10 +126,11 @@ func (c *Client) StatisticsInterval() time.Duration { return c.statistics }
 // Username returns the name of the user that makes the requests.
 func (c *Client) Username() string { return c.username }
 
-// AMQP returns the settings of an AMQP connection to the same broker. Without
-// an AMQP endpoint in the configuration it asks the broker for its listeners.
+// AMQP returns the settings of an AMQP connection to the same broker, of several
+// addresses to the first one that is tried. Without an AMQP endpoint in the
+// configuration it asks the broker for its listeners.
 func (c *Client) AMQP(ctx context.Context) (messages.Dialer, error) {
-	return c.amqp.dialer(ctx, c)
+	return c.amqp.dialer(ctx, c, c.amqp.first(c))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

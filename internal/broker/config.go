@@ -28,7 +28,8 @@ const (
 // Config says how to reach a broker.
 type Config struct {
 	// Endpoint is http(s)://host[:port][/prefix]. Trailing slashes do not
-	// matter. It must not carry a user name or password.
+	// matter. It must not carry a user name or password. Several addresses of
+	// one cluster, separated by commas, are tried in this order.
 	Endpoint string
 	Username string
 	Password string
@@ -59,8 +60,9 @@ type Config struct {
 	StatisticsInterval time.Duration
 	// UserAgent is sent as the User-Agent header.
 	UserAgent string
-	// AMQPEndpoint is amqp(s)://host[:port]. When it is empty, the host of
-	// Endpoint and the broker's listeners decide, see [Client.AMQP].
+	// AMQPEndpoint is amqp(s)://host[:port], or several of them separated by
+	// commas. When it is empty, the hosts of Endpoint and the broker's listeners
+	// decide, see [Client.AMQP].
 	AMQPEndpoint string
 }
 
@@ -212,7 +214,7 @@ func (cfg Config) clientCertificate() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-func newTransport(cfg Config, tlsConfig *tls.Config, parallel int) (*http.Transport, error) {
+func newTransport(cfg Config, tlsConfig *tls.Config, parallel, addresses int) (*http.Transport, error) {
 	proxy := http.ProxyFromEnvironment
 	if cfg.Proxy != "" {
 		u, err := url.Parse(cfg.Proxy)
@@ -221,13 +223,17 @@ func newTransport(cfg Config, tlsConfig *tls.Config, parallel int) (*http.Transp
 		}
 		proxy = http.ProxyURL(u)
 	}
+	timeout := dialTimeout
+	if addresses > 1 {
+		timeout = dialTimeoutOfMany
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                 proxy,
-		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           (&net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:       tlsConfig,
-		TLSHandshakeTimeout:   dialTimeout,
+		TLSHandshakeTimeout:   timeout,
 		MaxIdleConnsPerHost:   parallel,
 		IdleConnTimeout:       idleTimeout,
 		ExpectContinueTimeout: time.Second,

@@ -17,7 +17,7 @@ import (
 // nil means that the broker did not report the number.
 type Counts struct {
 	Queue string
-	// Exists is false for a queue that is gone.
+	// Exists is false for a queue that the management API does not list.
 	Exists bool
 	// Messages is the total, which can exceed Ready + Unacknowledged.
 	Messages       *int64
@@ -141,7 +141,8 @@ func (c *Client) Counts(ctx context.Context, vhost, queue string) (Counts, error
 		return err
 	})
 	if isNotFound(err) {
-		return Counts{Queue: queue}, nil
+		listed, err := c.onlyListed(ctx, vhost, queue)
+		return Counts{Queue: queue, Exists: listed != nil}, err
 	}
 	if err != nil {
 		return Counts{}, err
@@ -194,7 +195,7 @@ func (c *Client) PendingDeadLetters(ctx context.Context, vhost, queue string) (i
 				"Nothing was changed; apply again", queue)
 		}
 		if err := c.sleep(ctx, c.statistics/5); err != nil {
-			return 0, counts, err
+			return 0, counts, fmt.Errorf("stopped while waiting for dead letters of queue %q in vhost %q (%s): %w", queue, vhost, counts, err)
 		}
 	}
 }

@@ -119,9 +119,12 @@ type queueJSON struct {
 	AutoDelete rabbithole.AutoDelete `json:"auto_delete"`
 	Exclusive  bool                  `json:"exclusive"`
 	Arguments  arguments             `json:"arguments"`
+	// State is "down" for a classic queue whose node is down.
+	State string `json:"state"`
+	Node  string `json:"node"`
 }
 
-const queueColumns = "name,type,durable,auto_delete,exclusive,arguments"
+const queueColumns = "name,type,durable,auto_delete,exclusive,arguments,state,node"
 
 func (q queueJSON) queue() topology.Queue {
 	args := topology.Arguments(q.Arguments).Clone()

@@ -25,7 +25,7 @@ const (
 )
 
 // DeleteQueue deletes the queue and its bindings. It is no error when the
-// queue is gone.
+// queue is gone. A queue of which that is not known is an [UnknownError].
 //
 // With OnlyIfEmpty a queue with ready messages or consumers is an [InUseError].
 // For classic queues the broker itself sees to that; messages that are delivered
@@ -58,7 +58,11 @@ func (c *Client) DeleteQueue(ctx context.Context, vhost string, q topology.Queue
 		_, err := c.deleteQueue(ctx, vhost, q.Name, rabbithole.QueueDeleteOptions{IfEmpty: true, IfUnused: true})
 		return inUse(err, vhost, q.Name)
 	case q.Type == topology.Quorum:
-		return c.deleteWatched(ctx, vhost, q.Name)
+		err := c.deleteWatched(ctx, vhost, q.Name)
+		if ctx.Err() != nil && err != nil {
+			return fmt.Errorf("stopped while deleting queue %q in vhost %q: %w", q.Name, vhost, err)
+		}
+		return err
 	}
 	if err := c.checkUnused(ctx, vhost, q.Name); err != nil {
 		return err
@@ -77,6 +81,9 @@ func (c *Client) deleteQueue(ctx context.Context, vhost, name string, options ..
 	k, err := c.write(ctx, op, nil, func(rh *rabbithole.Client) error {
 		return closed(rh.DeleteQueue(vhost, name, options...))
 	})
+	if err == nil && k.status == http.StatusNotFound {
+		err = c.deletedOrGone(ctx, vhost, name)
+	}
 	if err == nil {
 		c.wrote(vhost, func(t *topology.Topology) { dropQueue(t, name) })
 	}
@@ -92,9 +99,13 @@ func (c *Client) checkUnused(ctx context.Context, vhost, queue string) error {
 	defer s.Close() //nolint:errcheck // nothing was sent that could be lost
 	found, err := s.Depths(ctx, []string{queue})
 	if err != nil {
-		return err
+		return c.unavailable(ctx, vhost, err)
 	}
-	return unused(found[queue], 0, vhost, queue)
+	if depth, exists := found[queue]; exists {
+		return unused(depth, 0, vhost, queue)
+	}
+	_, err = c.gone(ctx, s, vhost, queue)
+	return err
 }
 
 // unused fails when the queue has ready messages, or consumers beside ours.
@@ -110,48 +121,62 @@ func unused(depth messages.Depth, ours int, vhost, queue string) error {
 
 // deleteWatched deletes a quorum queue under a watch.
 func (c *Client) deleteWatched(ctx context.Context, vhost, queue string) error {
-	was, exists, err := c.remember(ctx, vhost, queue)
-	if err != nil {
-		return err
-	}
-	if !exists {
-		c.wrote(vhost, func(t *topology.Topology) { dropQueue(t, queue) })
-		return nil
-	}
 	s, err := c.openSession(ctx, vhost)
 	if err != nil {
 		return err
 	}
 	defer s.Close() //nolint:errcheck // what was not settled goes back to the queue
+	was, exists, err := c.remember(ctx, vhost, queue)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return c.goneMeanwhile(ctx, s, vhost, queue)
+	}
 	// A message that is seen here need not be touched.
 	depth, err := s.Glance(ctx, queue)
 	if err == nil {
 		err = unused(depth, 0, vhost, queue)
 	}
 	if err != nil {
-		return err
+		return c.unavailable(ctx, vhost, err)
 	}
 	if err := s.MayPutBack(ctx, queue); err != nil {
 		return c.cannotWatch(vhost, queue, `write on "amq.default"`, err)
 	}
 	w, err := watchSoon(ctx, s, queue)
-	if err != nil {
+	switch {
+	case errors.Is(err, messages.ErrNotFound):
+		return c.goneMeanwhile(ctx, s, vhost, queue)
+	case err != nil:
 		return c.deleteUnwatched(ctx, vhost, queue, err)
 	}
 	err = c.checkWatched(ctx, w, vhost, queue)
-	if errors.Is(err, messages.ErrNotFound) {
-		c.wrote(vhost, func(t *topology.Topology) { dropQueue(t, queue) })
-		return nil // somebody else has just deleted it
-	}
-	if err != nil {
-		return errors.Join(err, c.release(ctx, w, vhost, was.queue))
+	switch {
+	case errors.Is(err, messages.ErrNotFound):
+		return c.goneMeanwhile(ctx, s, vhost, queue)
+	case err != nil:
+		return errors.Join(c.unavailable(ctx, vhost, err), c.release(ctx, w, vhost, was.queue))
 	}
 	return c.deleteUnder(ctx, w, vhost, was)
 }
 
+// goneMeanwhile fails unless the queue, which one side says does not exist, is gone.
+func (c *Client) goneMeanwhile(ctx context.Context, s session, vhost, queue string) error {
+	gone, err := c.gone(ctx, s, vhost, queue)
+	switch {
+	case err != nil:
+		return err
+	case !gone:
+		return &InUseError{Vhost: vhost, Queue: queue, Reason: "it was deleted and declared again meanwhile"}
+	}
+	c.wrote(vhost, func(t *topology.Topology) { dropQueue(t, queue) })
+	return nil
+}
+
 // watchSoon starts a watch. A queue that is half made may never answer.
 func watchSoon(ctx context.Context, s session, queue string) (watch, error) {
-	soon, stop := context.WithTimeout(ctx, probeTime)
+	soon, stop := messages.Patience(ctx, queue, probeTime)
 	defer stop()
 	return s.Watch(soon, queue)
 }
@@ -163,14 +188,14 @@ func (c *Client) deleteUnwatched(ctx context.Context, vhost, queue string, reaso
 		return context.Cause(ctx)
 	}
 	if !isMute(reason) {
-		return c.cannotWatch(vhost, queue, fmt.Sprintf("read on %q", queue), reason)
+		return c.unavailable(ctx, vhost, c.cannotWatch(vhost, queue, fmt.Sprintf("read on %q", queue), reason))
 	}
 	half, err := c.halfMade(ctx, vhost, queue, c.proof.patience+c.unsettled(ctx))
 	switch {
 	case err != nil:
 		return err
 	case !half:
-		return reason
+		return c.unavailable(ctx, vhost, reason)
 	}
 	_, err = c.deleteQueue(ctx, vhost, queue)
 	return err
@@ -179,11 +204,7 @@ func (c *Client) deleteUnwatched(ctx context.Context, vhost, queue string, reaso
 // cannotWatch explains why the queue cannot be watched.
 func (c *Client) cannotWatch(vhost, queue, needs string, err error) error {
 	var refused *messages.RefusedError
-	switch {
-	case errors.Is(err, messages.ErrNotFound):
-		c.wrote(vhost, func(t *topology.Topology) { dropQueue(t, queue) })
-		return nil
-	case errors.As(err, &refused):
+	if errors.As(err, &refused) {
 		return &PermissionError{
 			Operation: fmt.Sprintf("keep the messages that come while queue %q in vhost %q is deleted", queue, vhost),
 			Username:  c.username,
@@ -228,7 +249,7 @@ func (c *Client) deleteUnder(ctx context.Context, w watch, vhost string, was for
 		return errors.Join(failure, c.release(ctx, w, vhost, was.queue))
 	}
 	// From here on nothing that came may be dropped, even if ctx ends.
-	keeping, cancel := outlive(ctx, c.proof.grace)
+	keeping, cancel := Outlive(ctx, c.proof.grace)
 	defer cancel()
 	waiting, stop := context.WithTimeout(keeping, c.proof.leader)
 	defer stop()
@@ -260,33 +281,40 @@ func (c *Client) release(ctx context.Context, w watch, vhost string, q topology.
 // (rabbit_quorum_queue:resolve_delivery_limit/2).
 const defaultDeliveryLimit = 20
 
-// deliveryLimit returns the delivery limit of the quorum queue, -1 for none.
+// deliveryLimit returns the delivery limit of the quorum queue, -1 for none; where
+// RabbitMQ may apply one of several, the smallest.
 func (c *Client) deliveryLimit(ctx context.Context, vhost string, q topology.Queue) (int64, error) {
 	info, err := c.Info(ctx)
 	if err != nil {
 		return 0, err
 	}
 	modern := info.Version.AtLeast("4.0.0")
-	var limit int64
-	var set bool
+	smallest := int64(-1)
 	err = c.View(ctx, vhost, func(t *topology.Topology) {
-		limit, set = t.Effective(q, modern).Int(topology.DeliveryLimit)
+		for _, effective := range t.Candidates(q, modern) {
+			if limit := limitOf(effective, modern); limit >= 0 && (smallest < 0 || limit < smallest) {
+				smallest = limit
+			}
+		}
 	})
-	switch {
-	case err != nil:
-		return 0, err
-	case !set && modern:
-		return defaultDeliveryLimit, nil
-	case !set:
-		return -1, nil
-	case limit < 0 && !modern:
-		return 0, nil // every return exceeds it (rabbit_fifo:update_config/2)
-	}
-	return limit, nil
+	return smallest, err
 }
 
-// outlive returns a context that ends the given time after ctx.
-func outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+func limitOf(effective topology.Arguments, modern bool) int64 {
+	limit, set := effective.Int(topology.DeliveryLimit)
+	switch {
+	case !set && modern:
+		return defaultDeliveryLimit
+	case !set:
+		return -1
+	case limit < 0 && !modern:
+		return 0 // every return exceeds it (rabbit_fifo:update_config/2)
+	}
+	return limit
+}
+
+// Outlive returns a context that ends the given time after ctx.
+func Outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })

@@ -58,12 +58,15 @@ func TestDeleteQueueModes(t *testing.T) {
 	ours := messages.Depth{Consumers: 1}
 	boom := errors.New("boom")
 	internal := &messages.BrokerError{Code: 541, Reason: "INTERNAL_ERROR"}
+	silent := &messages.UnavailableError{Queue: "orders", Answer: "no answer within 5s", Silent: true}
 	locked := &messages.BrokerError{Code: 405, Reason: "RESOURCE_LOCKED"}
 	for _, test := range []struct {
 		name  string
 		scene scene
 		// answer is the one to DELETE.
 		answer answer
+		// listed says that the management API goes on listing the queue.
+		listed bool
 		// want is in the error, which is an E of the name; "" means none.
 		want, kind              string
 		deleted                 bool
@@ -73,9 +76,11 @@ func TestDeleteQueueModes(t *testing.T) {
 		{name: "ready", scene: scene{depths: depths{"orders": {Ready: 3}}}, want: "3 ready", kind: "*broker.InUseError"},
 		{name: "consumers", scene: scene{depths: depths{"orders": {Consumers: 2}}}, want: "consumers (2)", kind: "*broker.InUseError"},
 		{name: "gone before the watch", scene: scene{watchErr: messages.ErrNotFound}},
+		{name: "listed and not there", scene: scene{watchErr: messages.ErrNotFound}, listed: true, want: "AMQP says that it does not exist", kind: "*broker.UnknownError"},
+		{name: "silent", scene: scene{watchErr: silent}, want: "no answer within 5s", kind: "*broker.UnknownError"},
 		{name: "may not read", scene: scene{watchErr: &messages.RefusedError{Reason: "no"}}, want: `read on "orders"`, kind: "*broker.PermissionError"},
 		{name: "half made", scene: scene{watchErr: internal, probeErr: internal}, deleted: true},
-		{name: "half made and silent", scene: scene{watchErr: context.DeadlineExceeded, probeErr: context.DeadlineExceeded}, deleted: true},
+		{name: "half made and silent", scene: scene{watchErr: silent, probeErr: silent}, deleted: true},
 		{name: "not half made, but failing", scene: scene{watchErr: internal}, want: "INTERNAL_ERROR", kind: "*messages.BrokerError"},
 		{name: "not half made, but locked", scene: scene{watchErr: internal, probeErr: locked}, want: "INTERNAL_ERROR", kind: "*messages.BrokerError"},
 		{name: "locked", scene: scene{watchErr: locked, probeErr: internal}, want: "RESOURCE_LOCKED", kind: "*messages.BrokerError"},
@@ -103,6 +108,10 @@ func TestDeleteQueueModes(t *testing.T) {
 				{"source":"","destination":"orders","destination_type":"queue","routing_key":"orders","arguments":{}},
 				{"source":"e","destination":"orders","destination_type":"queue","routing_key":"k","arguments":{"n":1}}]`})
 			f.on("POST /api/bindings/%2F/e/e/q/orders", madeIt)
+			f.on("GET /api/queues/quorum/%2F/orders/status", raftBody(emptyLog))
+			if test.listed {
+				f.on("GET /api/queues/%2F", answer{status: 200, body: `[{"name":"orders","type":"quorum","state":"running"}]`})
+			}
 			c := f.client(t)
 			c.proof.leader, c.proof.patience = 0, 0
 			c.openSession = func(context.Context, string) (session, error) { return &s, nil }

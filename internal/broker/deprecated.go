@@ -27,7 +27,7 @@ func (c *Client) loadDeprecated(ctx context.Context, names *[]string) error {
 	k := c.newCall(ctx, operation{text: "list the deprecated features in use"})
 	// rabbit-hole does not know this request.
 	err := k.run(func(*rabbithole.Client) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint.JoinPath("api", "deprecated-features", "used").String(), http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/deprecated-features/used", http.NoBody)
 		if err != nil {
 			return err
 		}

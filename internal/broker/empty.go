@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -39,8 +41,10 @@ func proofTimingFor(statistics time.Duration) proofTiming {
 
 // ProveEmpty proves that none of the queues holds a message or has a consumer.
 // It returns nothing when each was empty and unused in two reads at least 10 s
-// apart and in two passive declarations over AMQP, or does not exist. A count
-// that is missing, or a total above its parts, speaks against a queue.
+// apart and in two passive declarations over AMQP, or is gone. A count that is
+// missing, or a total above its parts, speaks against a queue. A queue that cannot be
+// asked, or of which management API and AMQP say different things, is an
+// [UnknownError].
 //
 // Otherwise it returns queues that something speaks against, with what was seen
 // of them. The others are not proved empty then: the proof ends with the first
@@ -135,10 +139,28 @@ func (p *proof) run(ctx context.Context) error {
 			break
 		}
 		if err := p.client.sleep(ctx, p.client.proof.interval); err != nil {
-			return fmt.Errorf("stopped while waiting to count the messages again: %w", err)
+			return p.stopped("waiting to count the messages again", err)
 		}
 	}
 	return nil
+}
+
+// stopped tells which queues were waited for and what was seen of them last.
+func (p *proof) stopped(step string, err error) error {
+	const most = 3
+	var queues []string
+	for i, name := range p.candidates {
+		if i == most {
+			queues = append(queues, fmt.Sprintf("%d more", len(p.candidates)-most))
+			break
+		}
+		seen := "no messages"
+		if found, known := p.seen[name]; known {
+			seen = found.String()
+		}
+		queues = append(queues, fmt.Sprintf("%q (%s)", name, seen))
+	}
+	return fmt.Errorf("stopped while %s in vhost %q, queues %s: %w", step, p.vhost, strings.Join(queues, ", "), err)
 }
 
 // takeEmpty decides on queues that were empty in this read and in the one
@@ -188,13 +210,16 @@ func (p *proof) read(ctx context.Context, patient bool) error {
 	}
 	// The exact numbers come last, so that they are the freshest.
 	depths, err := p.depths.Depths(ctx, p.candidates)
+	if err != nil && ctx.Err() != nil {
+		p.seen = counts
+		return p.stopped("asking over AMQP", err)
+	}
 	if err != nil {
+		return p.client.unavailable(ctx, p.vhost, err)
+	}
+	if err := p.dropGone(ctx, counts, depths); err != nil {
 		return err
 	}
-	p.candidates = slices.DeleteFunc(p.candidates, func(name string) bool {
-		_, exists := depths[name]
-		return !exists || !counts[name].Exists
-	})
 	p.seen = map[string]Counts{}
 	for _, name := range p.candidates {
 		found := counts[name]
@@ -207,13 +232,35 @@ func (p *proof) read(ctx context.Context, patient bool) error {
 	return nil
 }
 
+// dropGone decides on queues that are gone. Both sides are asked again if they
+// disagree: the queue may have gone, or come, between the two answers.
+func (p *proof) dropGone(ctx context.Context, counts map[string]Counts, depths map[string]messages.Depth) error {
+	var stay []string
+	for _, name := range p.candidates {
+		_, exists := depths[name]
+		gone, err := !exists, error(nil)
+		if exists != counts[name].Exists {
+			gone, err = p.client.gone(ctx, p.depths, p.vhost, name)
+		}
+		if err != nil {
+			return err
+		}
+		if !gone {
+			stay = append(stay, name)
+		}
+	}
+	p.candidates = stay
+	return nil
+}
+
 // complete waits for missing counts. Those that do not come may be of queues that
 // are half made.
 func (p *proof) complete(ctx context.Context, counts map[string]Counts) error {
 	missing := incomplete(counts)
 	for began := time.Now(); len(missing) > 0 && time.Since(began) < p.client.proof.patience; {
 		if err := p.client.sleep(ctx, p.client.proof.poll); err != nil {
-			return fmt.Errorf("stopped while waiting for the broker to count messages: %w", err)
+			p.seen = counts
+			return p.stopped("waiting for the broker to count messages", err)
 		}
 		again, err := p.counts(ctx, missing)
 		if err != nil {
@@ -221,6 +268,11 @@ func (p *proof) complete(ctx context.Context, counts map[string]Counts) error {
 		}
 		maps.Copy(counts, again)
 		missing = incomplete(counts)
+	}
+	for _, name := range missing {
+		if err := p.client.Available(ctx, p.vhost, name); err != nil {
+			return err
+		}
 	}
 	return p.takeHalfMade(ctx, missing)
 }

@@ -107,8 +107,6 @@ func TestProveEmpty(t *testing.T) {
 			true,
 			[]time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second, 10 * time.Second},
 		},
-		{"gone", []answer{refusal(404, "Not Found")}, messages.Depth{}, true, nil},
-		{"gone meanwhile", []answer{empty, refusal(404, "Not Found")}, messages.Depth{}, true, []time.Duration{10 * time.Second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(t)
@@ -142,6 +140,90 @@ func TestProveEmptyWithoutCounts(t *testing.T) {
 	must(t, err)
 	if len(unproved) != 1 || !strings.Contains(unproved[0].String(), "has not reported") {
 		t.Errorf("%v", unproved)
+	}
+}
+
+// looks is a broker that gives each look over AMQP another answer, and then the last
+// one again.
+type looks struct {
+	depths
+	list []depths
+	err  error
+}
+
+func (l *looks) Depths(ctx context.Context, queues []string) (map[string]messages.Depth, error) {
+	now := l.list[0]
+	if len(l.list) > 1 {
+		l.list = l.list[1:]
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	return now.Depths(ctx, queues)
+}
+
+// A queue is gone only if management API and AMQP agree; else nobody knows.
+func TestProveEmptyOfGoneQueues(t *testing.T) {
+	const (
+		listed = `[{"name":"other"},{"name":"q","type":"classic","state":"down","node":"rabbit@b"}]`
+		none   = `[{"name":"other"}]`
+	)
+	empty, missing := countsBody(0, 0, 0), refusal(404, "Not Found")
+	here, gone := depths{"q": {}}, depths{}
+	away := &messages.UnavailableError{Queue: "q", Answer: "home node 'rabbit@b' of durable queue 'q' is down"}
+	for _, test := range []struct {
+		name, version string
+		answers       []answer
+		list          string
+		looks         looks
+		// want is in the UnknownError, "" if the queue is gone
+		want string
+	}{
+		{"gone", "4.0.5", []answer{missing}, none, looks{list: []depths{gone}}, ""},
+		{"gone meanwhile", "4.0.5", []answer{empty, missing}, none, looks{list: []depths{here, gone}}, ""},
+		{"gone between the answers", "4.0.5", []answer{empty}, none, looks{list: []depths{gone}}, ""},
+		{"gone on 3.10", "3.10.8", []answer{missing}, none, looks{list: []depths{gone}}, ""},
+		{"AMQP knows none", "4.0.5", []answer{empty}, listed, looks{list: []depths{gone}}, "AMQP says that it does not exist"},
+		{"AMQP knows none at the second look", "4.0.5", []answer{empty}, listed, looks{list: []depths{here, gone}}, "AMQP says that it does not exist"},
+		{"the API knows none", "4.0.5", []answer{missing}, none, looks{list: []depths{here}}, "AMQP says that it exists"},
+		{"only the list knows it", "3.10.8", []answer{missing}, listed, looks{list: []depths{gone}}, "state down"},
+		{"its node is down", "4.0.5", []answer{empty}, listed, looks{list: []depths{here}, err: away}, "home node 'rabbit@b'"},
+		{"its node is down, and the API knows none", "3.10.8", []answer{missing}, none, looks{list: []depths{here}, err: away}, "home node 'rabbit@b'"},
+		{"not counted and down", "4.0.5", []answer{noCounts}, listed, looks{list: []depths{here}}, "state down, node rabbit@b"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(t)
+			f.on("GET /api/overview", answer{status: 200, body: overviewBody(test.version)})
+			f.on("GET /api/queues/%2F/q", test.answers...)
+			f.on("GET /api/queues/%2F", answer{status: 200, body: test.list})
+			f.on("GET /api/nodes", answer{status: 200, body: `[{"name":"rabbit@a","running":true},{"name":"rabbit@b","running":false}]`})
+			c := f.client(t)
+			c.proof.patience = 20 * time.Millisecond
+			c.openSession = func(context.Context, string) (session, error) { return &test.looks, nil }
+			queues := []topology.Queue{{Name: "q", Type: topology.Classic}}
+			unproved, err := c.ProveEmpty(t.Context(), "/", queues)
+			if test.want == "" {
+				must(t, err)
+				if len(unproved) > 0 {
+					t.Errorf("not gone: %v", unproved)
+				}
+				return
+			}
+			wantError[*UnknownError](t, err, `"q"`, `"/"`, test.want, "nodes down: rabbit@b")
+		})
+	}
+}
+
+// A DELETE that answers 404 proves nothing while the queue is listed.
+func TestDeleteQueueThatIsListed(t *testing.T) {
+	for _, mode := range []DeleteMode{OnlyIfEmpty, Always} {
+		f := newFake(t)
+		f.on("DELETE /api/queues/%2F/orders", refusal(404, "Not Found"))
+		c := f.client(t)
+		classic := topology.Queue{Name: "orders", Type: topology.Classic}
+		must(t, c.DeleteQueue(t.Context(), "/", classic, mode))
+		f.on("GET /api/queues/%2F", answer{status: 200, body: `[{"name":"orders","type":"classic","state":"down","node":"rabbit@b"}]`})
+		wantError[*UnknownError](t, c.DeleteQueue(t.Context(), "/", classic, mode), "orders", "rabbit@b", "404")
 	}
 }
 
@@ -230,7 +312,10 @@ func TestEmptiness(t *testing.T) {
 	}
 	c := f.client(t)
 	c.openSession = func(context.Context, string) (session, error) {
-		return depths{"empty": {}, "full": {}, "exact": {Ready: 2}, "old": {}, "filled": {}, "gone": {}, "going": {}, "other": {}}, nil
+		before := depths{"empty": {}, "full": {}, "exact": {Ready: 2}, "old": {}, "filled": {}, "going": {}, "other": {}}
+		after := maps.Clone(before)
+		delete(after, "going")
+		return &looks{list: []depths{before, after}}, nil
 	}
 	var queues []topology.Queue
 	for _, name := range []string{"exact", "full", "empty", "old", "filled", "gone", "going"} {
@@ -295,6 +380,78 @@ func queueBody(kind, state, counts string, online ...string) answer {
 	return answer{status: 200, body: fmt.Sprintf(`{"name":"q","type":%q,"state":%q,"members":["a","b"],"online":%s%s}`, kind, state, list, counts)}
 }
 
+// What members of a quorum queue say of their Raft servers (4.0.5 and 4.3.6).
+const (
+	emptyLog   = `{"Node Name":"a","Raft State":"follower","Last Log Index":0,"Last Written":-1,"Snapshot Index":-1,"Term":0}`
+	fullLog    = `{"Node Name":"a","Raft State":"follower","Last Log Index":12,"Last Written":12,"Snapshot Index":-1,"Term":1}`
+	snapshots  = `{"Node Name":"a","Raft State":"follower","Last Log Index":0,"Last Written":0,"Snapshot Index":4096,"Term":1}`
+	recovering = `{"Node Name":"a","Raft State":"recover","Last Log Index":0,"Last Written":0,"Snapshot Index":-1,"Term":0}`
+	noServer   = `{"Node Name":"a","Raft State":"noproc","Last Log Index":"","Last Written":"","Snapshot Index":"","Term":""}`
+	crashed    = `{"Node Name":"a","Raft State":"noproc","Last Log Index":0,"Last Written":0,"Snapshot Index":-1,"Term":0}`
+	nodeDown   = `{"Node Name":"a","Raft State":"nodedown","Last Log Index":"","Last Written":"","Snapshot Index":"","Term":""}`
+)
+
+func raftBody(members ...string) answer {
+	return answer{status: 200, body: "[" + strings.Join(members, ",") + "]"}
+}
+
+// A quorum queue that does not answer is half made only if every member is certain to
+// hold nothing.
+func TestNeverHeld(t *testing.T) {
+	const one, two, bound = `["a"]`, `["a","b"]`, `[{"source":"e","destination":"q","destination_type":"queue"}]`
+	for _, test := range []struct {
+		name, members, online string
+		raft                  answer
+		counts, bindings      string
+		removed               bool
+	}{
+		{"empty logs", two, two, raftBody(emptyLog, emptyLog), "", `[]`, true},
+		{"no servers", two, two, raftBody(noServer, noServer), "", `[]`, true},
+		{"one empty, one without", two, two, raftBody(emptyLog, noServer), "", `[]`, true},
+		{"entries", two, two, raftBody(emptyLog, fullLog), "", `[]`, false},
+		{"a snapshot", one, one, raftBody(snapshots), "", `[]`, false},
+		{"recovering", one, one, raftBody(recovering), "", `[]`, false},
+		{"crashed", one, one, raftBody(crashed), "", `[]`, false},
+		{"a node down", two, two, raftBody(emptyLog, nodeDown), "", `[]`, false},
+		{"a member says nothing", two, two, raftBody(emptyLog), "", `[]`, false},
+		{"4.0 without a server", one, one, answer{status: 500}, "", `[]`, true},
+		{"4.0 without one of two servers", two, two, answer{status: 500}, "", `[]`, false},
+		{"3.10 without a server", one, `[]`, refusal(400, ""), "", `[]`, true},
+		{"3.10 without a server, half deleted", one, `[]`, refusal(400, ""), `,"messages":0`, bound, true},
+		{"3.10 without a server, bound", one, `[]`, refusal(400, ""), "", bound, false},
+		{"3.10 with a server", one, one, refusal(400, ""), "", `[]`, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(t)
+			if strings.HasPrefix(test.name, "3.10") {
+				f.on("GET /api/overview", answer{status: 200, body: overviewBody("3.10.8")})
+			}
+			body := fmt.Sprintf(`{"name":"q","type":"quorum","state":"running","members":%s,"online":%s%s}`, test.members, test.online, test.counts)
+			f.on("GET /api/queues/%2F/q", answer{status: 200, body: body})
+			f.on("GET /api/queues/%2F", answer{status: 200, body: "[" + body + "]"})
+			f.on("GET /api/queues/%2F/q/bindings", answer{status: 200, body: test.bindings})
+			f.on("GET /api/queues/quorum/%2F/q/status", test.raft)
+			f.on("DELETE /api/queues/%2F/q", hadIt)
+			c := f.client(t)
+			c.proof.patience = 0
+			c.openSession = func(context.Context, string) (session, error) { return mute{}, nil }
+			removed, err := c.RemoveHalfMade(t.Context(), "/", []topology.Queue{{Name: "q", Type: topology.Quorum}})
+			if test.removed {
+				must(t, err)
+			} else {
+				wantError[*UnknownError](t, err, `"q"`, "it does not answer")
+			}
+			if (len(removed) == 1) != test.removed || (f.count("DELETE") == 1) != test.removed {
+				t.Errorf("removed %v, %d deletions", removed, f.count("DELETE"))
+			}
+			looks, err := c.LooksHalfMade(t.Context(), "/", "q")
+			if must(t, err); looks != test.removed {
+				t.Errorf("looks half made: %v", looks)
+			}
+		})
+	}
+}
+
 func TestRemoveHalfMade(t *testing.T) {
 	half := queueBody("quorum", "running", "", "a", "b")
 	for _, test := range []struct {
@@ -321,6 +478,7 @@ func TestRemoveHalfMade(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(t)
 			f.on("GET /api/queues/%2F/q", test.answers...)
+			f.on("GET /api/queues/quorum/%2F/q/status", raftBody(emptyLog, emptyLog))
 			f.on("DELETE /api/queues/%2F/q", answer{status: 204})
 			c := f.client(t)
 			c.proof.patience = time.Nanosecond
@@ -391,6 +549,7 @@ func TestRemoveUnfinished(t *testing.T) {
 			f.on("GET /api/overview", answer{status: 200, body: overviewBody(test.version)})
 			f.on("GET "+path, queueBody("quorum", "running", test.counts, "a", "b"))
 			f.on("GET "+path+"/bindings", answer{status: 200, body: test.bindings})
+			f.on("GET /api/queues/quorum/%2F/q/status", raftBody(emptyLog, emptyLog))
 			f.on("DELETE "+path, hadIt)
 			c := f.client(t)
 			c.proof.patience = 0

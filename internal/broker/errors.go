@@ -26,15 +26,20 @@ type ConnectionError struct {
 }
 
 func (e *ConnectionError) Error() string {
-	tries := "1 try"
-	if e.Tries != 1 {
-		tries = fmt.Sprintf("%d tries", e.Tries)
-	}
 	what := "cannot connect to"
 	if e.Sent {
 		what = "lost the connection to"
 	}
-	return fmt.Sprintf("%s %s: %s (%s in %s); %s", what, e.Endpoint, e.Problem, tries, e.Elapsed.Round(100*time.Millisecond), e.Advice)
+	return fmt.Sprintf("%s %s: %s (%s); %s", what, e.Endpoint, e.Problem, effort(e.Tries, e.Elapsed), e.Advice)
+}
+
+// effort says how often something was tried, and for how long.
+func effort(tries int, elapsed time.Duration) string {
+	text := "1 try"
+	if tries != 1 {
+		text = fmt.Sprintf("%d tries", tries)
+	}
+	return fmt.Sprintf("%s in %s", text, elapsed.Round(100*time.Millisecond))
 }
 
 func (e *ConnectionError) Unwrap() error { return e.Err }
@@ -81,7 +86,7 @@ type CredentialsError struct {
 func (e *CredentialsError) Error() string {
 	advice := "check username and password"
 	if strings.Contains(strings.ToLower(e.Reason), "management") {
-		advice = fmt.Sprintf("give the user a tag that admits it to the management API: rabbitmqctl set_user_tags %s management", e.Username)
+		advice = "give the user a tag that admits it to the management API: " + tagCommand(e.Username, "management")
 	}
 	return fmt.Sprintf("RabbitMQ at %s refuses the user %q: %s; %s", e.Endpoint, e.Username, e.Reason, advice)
 }
@@ -114,12 +119,24 @@ func (e *PermissionError) Error() string {
 	}
 	text += fmt.Sprintf(" (the broker says %q)", e.Reason)
 	if e.Tag != "" {
-		return text + fmt.Sprintf("; add the tag to those that the user has: rabbitmqctl set_user_tags %s %s", e.Username, e.Tag)
+		return text + "; grant it with: " + tagCommand(e.Username, e.Tag)
 	}
 	if strings.Contains(e.Object, ` "amq.`) {
 		return text + `; names that begin with "amq." belong to RabbitMQ: choose another name`
 	}
-	return text + fmt.Sprintf("; grant it with: rabbitmqctl set_permissions -p %q %s CONFIGURE WRITE READ", e.Vhost, e.Username)
+	return text + "; grant it with: " + grantCommand(e.Vhost, e.Username)
+}
+
+// grantCommand is the command that gives a user permissions, with a warning: it
+// replaces those that the user has in the virtual host.
+func grantCommand(vhost, user string) string {
+	return fmt.Sprintf("rabbitmqctl set_permissions -p %q %s CONFIGURE WRITE READ, which replaces the user's patterns in this virtual host: include the existing ones", vhost, user)
+}
+
+// tagCommand is the command that gives a user a tag, with a warning: it replaces
+// those that the user has.
+func tagCommand(user, tag string) string {
+	return fmt.Sprintf("rabbitmqctl set_user_tags %s %s, which replaces the user's tags: include the existing ones", user, tag)
 }
 
 // VhostError says that a virtual host does not exist or that the user has no
@@ -137,7 +154,7 @@ type VhostError struct {
 }
 
 func (e *VhostError) Error() string {
-	grant := fmt.Sprintf("rabbitmqctl set_permissions -p %q %s CONFIGURE WRITE READ", e.Vhost, e.Username)
+	grant := grantCommand(e.Vhost, e.Username)
 	switch {
 	case e.Exists:
 		return fmt.Sprintf("the user %q has no access to the virtual host %q at %s; grant it with: %s", e.Username, e.Vhost, e.Endpoint, grant)
@@ -229,25 +246,90 @@ func (e *MessagesLostError) Error() string {
 
 func (e *MessagesLostError) Unwrap() error { return e.Err }
 
-// AMQPError says that the broker could not be asked over AMQP, without which
-// no queue can be proved empty.
+// AMQPError says that the broker could not be asked over AMQP, without which no queue
+// can be proved empty and no message can be read.
 type AMQPError struct {
 	Address string
 	Problem string
+	// Tries and Elapsed are those of connecting, 0 for a session that broke.
+	Tries   int
+	Elapsed time.Duration
 	Err     error
 }
 
 func (e *AMQPError) Error() string {
 	var answered *messages.BrokerError
-	if errors.As(e.Err, &answered) {
-		return fmt.Sprintf("RabbitMQ at %s did not say over AMQP whether queues are empty: %s; something else may be deleting them: try again", e.Address, e.Problem)
+	if errors.As(e.Err, &answered) && e.Tries == 0 {
+		return fmt.Sprintf("RabbitMQ at %s refused a request over AMQP: %s; something else may be deleting the queue: try again", e.Address, e.Problem)
 	}
-	return fmt.Sprintf("cannot ask RabbitMQ over AMQP at %s whether queues are empty: %s; "+
-		"set the provider's amqp_endpoint (or RABBITMQ_AMQP_ENDPOINT) to an address that can be reached from here, "+
-		"or set deletion_policy to \"delete\" to give up messages, or to \"retain\" to leave the queues", e.Address, e.Problem)
+	text := fmt.Sprintf("no answer over AMQP from RabbitMQ at %s: %s", e.Address, e.Problem)
+	if e.Tries > 0 {
+		text += " (" + effort(e.Tries, e.Elapsed) + ")"
+	}
+	return text + "; the provider counts and reads messages over AMQP 0-9-1: open the port, or set amqp_endpoint (or RABBITMQ_AMQP_ENDPOINT) to an address that can be reached from here"
 }
 
 func (e *AMQPError) Unwrap() error { return e.Err }
+
+// ClusterError says that the management API and the AMQP address belong to two clusters.
+type ClusterError struct {
+	// Endpoint is the URL of the management API, and Cluster the name of its cluster.
+	Endpoint, Cluster string
+	// Address is the AMQP address, and Other the name of its cluster.
+	Address, Other string
+}
+
+func (e *ClusterError) Error() string {
+	return fmt.Sprintf("the management API at %s belongs to cluster %q, but the AMQP address %s to cluster %q; "+
+		"set amqp_endpoint (or RABBITMQ_AMQP_ENDPOINT) to a node of cluster %q", e.Endpoint, e.Cluster, e.Address, e.Other, e.Cluster)
+}
+
+// ConnectionLimitError says that the broker takes no more connections over AMQP.
+type ConnectionLimitError struct {
+	Address, Vhost, Username string
+	// Of is "node", "user" or "vhost".
+	Of string
+	// Reason is the broker's own.
+	Reason string
+}
+
+func (e *ConnectionLimitError) Error() string {
+	limit := fmt.Sprintf("the limit max-connections of the virtual host %q", e.Vhost)
+	raise := fmt.Sprintf(`rabbitmqctl set_vhost_limits -p %q '{"max-connections": N}'`, e.Vhost)
+	switch e.Of {
+	case "user":
+		limit = fmt.Sprintf("the limit max-connections of the user %q", e.Username)
+		raise = fmt.Sprintf(`rabbitmqctl set_user_limits %s '{"max-connections": N}'`, e.Username)
+	case "node":
+		limit, raise = "the node's limit connection_max", "connection_max in rabbitmq.conf"
+	}
+	return fmt.Sprintf("RabbitMQ at %s takes no more AMQP connections: %s is reached (the broker says %q); close connections, or raise it with: %s", e.Address, limit, e.Reason, raise)
+}
+
+// NodesDownError says that a request did not succeed while nodes of the cluster are down.
+type NodesDownError struct {
+	// Operation continues "could not …".
+	Operation string
+	Endpoint  string
+	// Problem is what came of the request, such as "no answer within 12s".
+	Problem string
+	// Down are the nodes that do not run, of so many.
+	Down []string
+	All  int
+	// Members says how many members of the queue are online, "" if that is not known.
+	Members string
+}
+
+// minority says that the nodes that run are no majority.
+func (e *NodesDownError) minority() bool { return 2*len(e.Down) >= e.All }
+
+func (e *NodesDownError) Error() string {
+	text := fmt.Sprintf("could not %s at %s: %s; %d of %d nodes are down: %s", e.Operation, e.Endpoint, e.Problem, len(e.Down), e.All, strings.Join(e.Down, ", "))
+	if e.Members != "" {
+		text += "; " + e.Members
+	}
+	return text + "; start the nodes, then apply again"
+}
 
 // APIError is any other refusal by the management API.
 type APIError struct {
@@ -284,5 +366,5 @@ type StatsError struct{ Endpoint string }
 
 func (e *StatsError) Error() string {
 	return fmt.Sprintf("RabbitMQ at %s keeps no counts of messages (management.disable_stats = true), so no queue can be proved empty; "+
-		"switch the counts on, or set deletion_policy to \"delete\" to give up messages, or to \"retain\" to leave the queues", e.Endpoint)
+		"switch the counts on, or set deletion_policy to \"retain\" to leave the queues", e.Endpoint)
 }

@@ -186,7 +186,7 @@ func apiCases(t *testing.T) []errorCase {
 			&CredentialsError{},
 			[]string{"Login failed", "check username and password"},
 		},
-		{"no tag", on("GET /api/overview", refusal(401, "Not management user"), info), &CredentialsError{}, []string{"set_user_tags"}},
+		{"no tag", on("GET /api/overview", refusal(401, "Not management user"), info), &CredentialsError{}, []string{"set_user_tags", "replaces the user's tags: include the existing ones"}},
 		{"login failed in the middle", func() error {
 			f := newFake(t)
 			f.on(putOrders, refusal(401, "Login failed"))
@@ -195,7 +195,7 @@ func apiCases(t *testing.T) []errorCase {
 		}, &CredentialsError{}, nil},
 		{
 			"no permission", on(putOrders, refusal(401, "Access refused."), declare), &PermissionError{},
-			[]string{`declare queue "orders" in vhost "/"`, `configure on "orders", read on "orders" and write on "amq.default"`, "set_permissions"},
+			[]string{`declare queue "orders" in vhost "/"`, `configure on "orders", read on "orders" and write on "amq.default"`, "set_permissions", "replaces the user's patterns in this virtual host: include the existing ones"},
 		},
 		{
 			"inequivalent",
@@ -230,16 +230,16 @@ func apiCases(t *testing.T) []errorCase {
 		{"stats disabled", on("GET /api/overview", answer{status: 200, body: `{"rabbitmq_version":"4.0.5","disable_stats":true}`}, func(c *Client) error {
 			_, err := c.ProveEmpty(t.Context(), "/", []topology.Queue{orders})
 			return err
-		}), &StatsError{}, []string{"disable_stats", "deletion_policy"}},
+		}), &StatsError{}, []string{"disable_stats", "retain"}},
 		{"AMQP out of reach", func() error {
 			_, err := newFake(t).client(t, func(cfg *Config) { cfg.AMQPEndpoint = "amqp://127.0.0.1:1" }).ProveEmpty(t.Context(), "/", []topology.Queue{orders})
 			return err
-		}, &AMQPError{}, []string{"amqp://127.0.0.1:1", "connection refused", "amqp_endpoint", "RABBITMQ_AMQP_ENDPOINT", "deletion_policy"}},
+		}, &AMQPError{}, []string{"amqp://127.0.0.1:1", "connection refused", "6 tries", "amqp_endpoint", "RABBITMQ_AMQP_ENDPOINT"}},
 		{"AMQP is something else", func() error {
 			address := raw(t, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			_, err := newFake(t).client(t, func(cfg *Config) { cfg.AMQPEndpoint = "amqp://" + address }).ProveEmpty(t.Context(), "/", []topology.Queue{orders})
 			return err
-		}, &AMQPError{}, []string{"amqp_endpoint"}},
+		}, &AMQPError{}, []string{"does not speak AMQP 0-9-1", "amqp_endpoint"}},
 	}
 }
 

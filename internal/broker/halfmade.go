@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -20,15 +22,18 @@ import (
 const probeTime = 5 * time.Second
 
 // RemoveHalfMade deletes those of the queues whose declaration or deletion
-// RabbitMQ broke off, and returns their names. They hold nothing.
+// RabbitMQ broke off, and returns their names. They hold nothing. A queue that does
+// not answer and may hold something is an [UnknownError].
 //
 // When the connection of a request ends early, because the client was killed or a
 // proxy gave up, RabbitMQ ends the request wherever it is (3.10.8, 4.0.5 and
 // 4.3.6). A quorum queue can then be in the metadata without a Raft server. It is
 // listed as running, and a second declaration succeeds. But whatever is published
 // to it is refused or never confirmed, and dead letters that are routed to it
-// vanish. What gives it away: basic.get fails or has no answer, and its counts
-// never came or are the zeros of before.
+// vanish. Or it has a Raft server that nobody told to elect itself. What makes it
+// suspect: basic.get fails or has no answer, and its counts never came or are the
+// zeros of before. A queue that is recovering its log, whose disk stalls or whose
+// server crashed looks the same, and so more is asked for, see [Client.neverHeld].
 //
 // A queue of a node that has just started may still be recovering, and so 20 s
 // have to pass without an answer, and 2 minutes since the start of every node.
@@ -128,11 +133,17 @@ func queueNames(queues []topology.Queue) []string {
 // [Client.RemoveHalfMade]. It asks once: a queue that is just starting looks the
 // same.
 func (c *Client) LooksHalfMade(ctx context.Context, vhost, queue string) (bool, error) {
-	return c.halfMade(ctx, vhost, queue, 0)
+	half, err := c.halfMade(ctx, vhost, queue, 0)
+	var unknown *UnknownError
+	if errors.As(err, &unknown) {
+		return false, nil
+	}
+	return half, err
 }
 
-// halfMade says whether a quorum queue has no Raft server and no messages. It says
-// so only after the given time without an answer.
+// halfMade says whether a quorum queue is half made and holds nothing. It says
+// so only after the given time without an answer. A queue that does not answer and may
+// hold something is an [UnknownError].
 func (c *Client) halfMade(ctx context.Context, vhost, queue string, patience time.Duration) (bool, error) {
 	for began := time.Now(); ; {
 		found, err := c.suspect(ctx, vhost, queue)
@@ -146,12 +157,109 @@ func (c *Client) halfMade(ctx context.Context, vhost, queue string, patience tim
 		case err != nil || answers:
 			return false, err
 		case time.Since(began) >= patience:
-			return true, nil
+			return c.neverHeld(ctx, vhost, queue, found)
 		}
 		if err := c.sleep(ctx, c.proof.poll); err != nil {
 			return false, fmt.Errorf("stopped while waiting for queue %q to answer: %w", queue, err)
 		}
 	}
+}
+
+// neverHeld says whether a quorum queue that does not answer is certain to hold
+// nothing. If it is not, the result is an [UnknownError].
+//
+// From 4.0 on every member of the queue must say that its log is empty, or that the
+// node has started no Raft server for it since its own start. Ra's metrics tell that
+// without asking the server, so that one that is busy or has crashed shows the length of
+// its log (ra:key_metrics/2). A node that starts gives a server to a queue that has
+// none (rabbit_quorum_queue:recover/2).
+//
+// RabbitMQ 3.10 only says whether a member has a server. The queue is taken for half
+// made if no member has one, and it was counted before and was empty, or nothing was
+// ever bound to it: an apply binds a queue after its declaration has been answered. A
+// server that 3.10 failed to start with its node would look the same if in addition
+// somebody had deleted all bindings of its queue.
+func (c *Client) neverHeld(ctx context.Context, vhost, queue string, found *shape) (bool, error) {
+	members, told, err := c.raftMembers(ctx, vhost, queue, found)
+	if err != nil {
+		return false, err
+	}
+	never := told && len(members) >= len(found.Members) && !slices.ContainsFunc(members, raftMember.mayHold)
+	if !told && len(found.Online) == 0 {
+		never = found.Messages != nil
+		if !never {
+			bound, err := c.Bound(ctx, vhost, queue)
+			if err != nil {
+				return false, err
+			}
+			never = !bound
+		}
+	}
+	if never {
+		return true, nil
+	}
+	listed, err := c.listed(ctx, vhost, queue)
+	if err != nil || listed == nil {
+		return false, err
+	}
+	return false, c.unknown(ctx, vhost, queue, listed, "it does not answer; it may be recovering, its disk may be slow, or its Raft server may have ended, which starts again with its node")
+}
+
+// raftMember is what a member of a quorum queue says of its Raft server.
+type raftMember struct {
+	State string `json:"Raft State"`
+	// Last is the index of the log's last entry and Snapshot that of the last
+	// snapshot. They are numbers, or "" of a server that the node never started.
+	Last     json.RawMessage `json:"Last Log Index"`
+	Snapshot json.RawMessage `json:"Snapshot Index"`
+}
+
+// mayHold says whether the member may have messages.
+func (m raftMember) mayHold() bool {
+	switch m.State {
+	case "noproc":
+		return string(m.Last) != `""`
+	case "follower", "candidate", "pre_vote":
+		return string(m.Last) != "0" || string(m.Snapshot) != "-1"
+	}
+	return true
+}
+
+// raftMembers returns what the members of a quorum queue say. told is false if the
+// broker does not say: before 4.0.
+//
+// RabbitMQ 4.0 answers 500 if a node has started no server for the queue
+// (rabbit_quorum_queue:status/2 knows no such case). With one member that says all.
+func (c *Client) raftMembers(ctx context.Context, vhost, queue string, found *shape) (members []raftMember, told bool, err error) {
+	info, err := c.Info(ctx)
+	if err != nil || !info.Version.AtLeast("4.0.0") {
+		return nil, false, err
+	}
+	k := c.newCall(ctx, operation{
+		text:   fmt.Sprintf("look at the Raft members of queue %q in vhost %q", queue, vhost),
+		vhost:  vhost,
+		object: fmt.Sprintf("queue %q", queue),
+	})
+	k.path = fmt.Sprintf("queues/quorum/%s/%s/status", url.PathEscape(vhost), url.PathEscape(queue))
+	k.once = true
+	err = k.do(func(rh *rabbithole.Client) error {
+		_, err := rh.GetQueue(vhost, queue)
+		return err
+	})
+	var answer *APIError
+	switch {
+	case isNotFound(err):
+		return nil, true, nil
+	case errors.As(err, &answer) && answer.Status == http.StatusInternalServerError && len(k.answer) == 0:
+		if len(found.Members) == 1 {
+			members = []raftMember{{State: "noproc", Last: json.RawMessage(`""`)}}
+		}
+		return members, true, nil
+	case err != nil:
+		return nil, false, err
+	}
+	err = k.decode(&members)
+	return members, true, err
 }
 
 // shape is what the API says of a queue.
@@ -237,7 +345,7 @@ func (c *Client) answers(ctx context.Context, vhost, queue string) (bool, error)
 		return false, err
 	}
 	defer s.Close() //nolint:errcheck // what was not settled goes back to the queue
-	probing, stop := context.WithTimeout(ctx, probeTime)
+	probing, stop := messages.Patience(ctx, queue, probeTime)
 	defer stop()
 	depth, err := s.Glance(probing, queue)
 	if err == nil && depth == (messages.Depth{}) {
@@ -262,5 +370,6 @@ func isMute(err error) bool {
 	if errors.As(err, &told) {
 		return told.Internal()
 	}
-	return errors.Is(err, context.DeadlineExceeded)
+	var unavailable *messages.UnavailableError
+	return errors.As(err, &unavailable) && unavailable.Silent
 }

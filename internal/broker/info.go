@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 )
@@ -126,12 +127,21 @@ func (c *Client) loadInfo(ctx context.Context, info *Info) error {
 
 // services asks once per process; a failure is not kept.
 func (c *Client) services(ctx context.Context) (*services, error) {
-	return c.aside.get(ctx, "", c.loadServices)
+	return c.aside.get(ctx, "", func(ctx context.Context, s *services) error { return c.newCall(ctx, operation{}).services(s) })
 }
 
-func (c *Client) loadServices(ctx context.Context, s *services) error {
+// servicesAt is services of the node behind one of several addresses.
+func (c *Client) servicesAt(ctx context.Context, at int) (*services, error) {
+	return c.aside.get(ctx, strconv.Itoa(at), func(ctx context.Context, s *services) error {
+		k := c.newCall(ctx, operation{})
+		k.at, k.pinned, k.once = at, true, true
+		return k.services(s)
+	})
+}
+
+func (k *call) services(s *services) error {
 	var o overview
-	if err := c.readOverview(ctx, url.Values{"columns": {servicesColumns}}, &o); err != nil {
+	if err := k.readOverview(url.Values{"columns": {servicesColumns}}, &o); err != nil {
 		return err
 	}
 	*s = services{node: o.Node, statsDisabled: o.DisableStats}
@@ -142,7 +152,11 @@ func (c *Client) loadServices(ctx context.Context, s *services) error {
 }
 
 func (c *Client) readOverview(ctx context.Context, query url.Values, o *overview) error {
-	k := c.newCall(ctx, operation{text: "read the broker's overview"})
+	return c.newCall(ctx, operation{}).readOverview(query, o)
+}
+
+func (k *call) readOverview(query url.Values, o *overview) error {
+	k.op.text = "read the broker's overview"
 	k.query = query
 	err := k.run(func(rh *rabbithole.Client) error {
 		_, err := rh.Overview()
@@ -150,7 +164,7 @@ func (c *Client) readOverview(ctx context.Context, query url.Values, o *overview
 	})
 	var answer *APIError
 	if errors.As(err, &answer) && answer.Status == http.StatusUnauthorized {
-		return &CredentialsError{Endpoint: c.Endpoint(), Username: c.username, Reason: answer.Reason}
+		return &CredentialsError{Endpoint: k.url().String(), Username: k.client.username, Reason: answer.Reason}
 	}
 	if err != nil {
 		return err

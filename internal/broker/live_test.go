@@ -546,7 +546,7 @@ func TestLivePoliciesAtOnce(t *testing.T) {
 				t.Fatalf("no effect on %v", without)
 			}
 			without = slices.DeleteFunc(without, func(q queue) bool {
-				effective, _, err := c.EffectivePolicy(t.Context(), q.vhost, q.name)
+				_, effective, _, err := c.EffectivePolicy(t.Context(), q.vhost, q.name)
 				must(t, err)
 				return len(effective) > 0
 			})

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -15,7 +17,8 @@ import (
 // [messages.ErrNotFound] when there is no such queue. The session has to be
 // closed.
 func (c *Client) Parked(ctx context.Context, vhost, queue string) (*messages.Session, error) {
-	if err := c.checkSafe(ctx, vhost, queue); err != nil {
+	traits, err := c.checkSafe(ctx, vhost, queue)
+	if err != nil {
 		return nil, err
 	}
 	opened, err := c.openAMQP(ctx, vhost)
@@ -26,30 +29,43 @@ func (c *Client) Parked(ctx context.Context, vhost, queue string) (*messages.Ses
 	if !ok {
 		return nil, fmt.Errorf("an AMQP session of type %T", opened)
 	}
+	s.Know(traits)
 	return s.Session, nil
 }
 
 // checkSafe reads queue and policies anew: a policy of the same run may have
 // given the queue a limit.
-func (c *Client) checkSafe(ctx context.Context, vhost, queue string) error {
+func (c *Client) checkSafe(ctx context.Context, vhost, queue string) (messages.Traits, error) {
 	q, exists, err := c.Queue(ctx, vhost, queue)
 	if err != nil {
-		return err
+		return messages.Traits{}, err
 	}
 	if !exists {
-		return fmt.Errorf("queue %q in vhost %q: %w", queue, vhost, messages.ErrNotFound)
+		return messages.Traits{}, fmt.Errorf("queue %q in vhost %q: %w", queue, vhost, messages.ErrNotFound)
 	}
 	info, err := c.Info(ctx)
 	if err != nil {
-		return err
+		return messages.Traits{}, err
 	}
 	modern := info.Version.AtLeast("4.0.0")
 	c.Reload(vhost)
-	var effective topology.Arguments
-	if err := c.View(ctx, vhost, func(t *topology.Topology) { effective = t.Effective(q, modern) }); err != nil {
-		return err
+	var candidates []topology.Arguments
+	var entries retry.Entries
+	err = c.View(ctx, vhost, func(t *topology.Topology) { candidates, entries = t.Candidates(q, modern), retry.FindEntries(t) })
+	if err != nil {
+		return messages.Traits{}, err
 	}
-	return messages.Unsafe(q, effective, modern)
+	traits := messages.Traits{KeepsPlaces: q.Type == topology.Classic, WorkQueue: entries.WorkQueue}
+	for _, effective := range candidates {
+		if err := messages.Unsafe(q, effective, modern); err != nil {
+			return traits, err
+		}
+		limit, limited := effective.Int(topology.ConsumerTimeout)
+		if timeout := time.Duration(limit) * time.Millisecond; limited && (traits.ConsumerTimeout == 0 || timeout < traits.ConsumerTimeout) {
+			traits.ConsumerTimeout = timeout
+		}
+	}
+	return traits, nil
 }
 
 // PassError explains an error of reading the queue in a session that

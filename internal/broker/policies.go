@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -43,7 +45,19 @@ func policyOperation(verb, vhost, name string) operation {
 	}
 }
 
-// SetPolicy makes the policy, or replaces the one of its name. The broker
+// RabbitMQ stores a policy first and applies it to exchanges and queues afterwards
+// (rabbit_policy:notify/5). When the connection of a request ends in between, it stops:
+// the policy is listed, or not listed any more, and queues do not know. The same
+// request once more changes nothing then (rabbit_runtime_parameters:set_any0/5). Before 4.0
+// nothing shows that a quorum queue was left out. Seen with 3.10.8, 4.0.5 and 4.3.6.
+//
+// So every change is made in two writes, the second one after the answer to the first.
+// Before a policy is listed in its wanted form, the queues obey one of the same settings
+// whose pattern carries a mark. Before a policy is deleted, it matches nothing. Whatever
+// a broken-off change leaves, the list shows it.
+
+// SetPolicy declares the policy, or replaces the one of its name. When it is listed
+// with exactly these settings, they have taken effect. The broker
 // refuses an invalid definition with an [APIError] that holds its reason.
 // Operator policies cannot be set.
 func (c *Client) SetPolicy(ctx context.Context, vhost string, p topology.Policy) error {
@@ -54,16 +68,92 @@ func (c *Client) SetPolicy(ctx context.Context, vhost string, p topology.Policy)
 // setPolicy also says whether there was no policy of the name before, as
 // [Client.DeclareQueue] does for queues (201 against 204, seen on 3.10, 4.0 and
 // 4.3).
-func (c *Client) setPolicy(ctx context.Context, vhost string, p topology.Policy) (created bool, err error) {
+func (c *Client) setPolicy(ctx context.Context, vhost string, p topology.Policy) (Made, error) {
 	if p.Operator {
-		return false, fmt.Errorf("the operator policy %q cannot be set: only operators change operator policies", p.Name)
+		return Existed, fmt.Errorf("the operator policy %q cannot be set: only operators change operator policies", p.Name)
 	}
 	if err := checkNames(vhost, p.Name); err != nil {
-		return false, err
+		return Existed, err
 	}
 	op := policyOperation("set", vhost, p.Name)
+	made, err := c.applyPolicy(ctx, op, p)
+	if err == nil {
+		_, err = c.putPolicy(ctx, op, p)
+	}
+	return made, err
+}
+
+// DeletePolicy deletes the policy, no operator policy, as it is listed. It is no error
+// when it is gone. Afterwards it is in effect nowhere.
+func (c *Client) DeletePolicy(ctx context.Context, vhost string, p topology.Policy) error {
+	if err := checkNames(vhost, p.Name); err != nil {
+		return err
+	}
+	op := policyOperation("delete", vhost, p.Name)
+	if err := c.withdrawPolicy(ctx, op, p); err != nil {
+		return err
+	}
+	_, err := c.changePolicies(ctx, op, func(rh *rabbithole.Client) error {
+		return closed(rh.DeletePolicy(vhost, p.Name))
+	})
+	if err != nil {
+		return err
+	}
+	c.wrote(vhost, func(t *topology.Topology) { t.RemovePolicy(topology.Policy{Name: p.Name}) })
+	return nil
+}
+
+// withdrawPolicy makes the policy match nothing. Where that was broken off before, queues
+// may still obey it although RabbitMQ has noted that they do not, and then only another
+// policy that matches them reaches them: one that changes nothing.
+func (c *Client) withdrawPolicy(ctx context.Context, op operation, p topology.Policy) error {
+	matching, withdrawn := p, p
+	pattern, again := topology.WithdrawnPattern(p.Pattern)
+	matching.Pattern = pattern
+	matching.Definition = topology.Arguments{topology.KeyMaxLengthBytes: topology.UnreachableLimit}
+	for {
+		if again {
+			if _, err := c.applyPolicy(ctx, op, matching); err != nil {
+				return err
+			}
+		}
+		withdrawn.Pattern = topology.WithdrawPattern(pattern)
+		k, err := c.putPolicy(ctx, op, withdrawn)
+		var refused *APIError
+		if errors.As(err, &refused) && refused.Status == http.StatusBadRequest {
+			return nil // a key that this version does not know any more; RabbitMQ deletes the policy all the same
+		}
+		if err != nil || !k.uncertain {
+			return err
+		}
+		again = true
+	}
+}
+
+// applyPolicy gives queues and exchanges the policy with a mark in its pattern, a
+// comment of PCRE. made says whether there was none of the name before. A mark is
+// never used twice: RabbitMQ would take the second request for one that changes nothing.
+func (c *Client) applyPolicy(ctx context.Context, op operation, p topology.Policy) (made Made, err error) {
+	pattern := p.Pattern
+	for tries := 1; ; tries++ {
+		p.Pattern = topology.MarkPattern(pattern)
+		k, err := c.putPolicy(ctx, op, p)
+		if err != nil {
+			return Existed, err
+		}
+		if tries == 1 {
+			made = k.made()
+		}
+		if !k.uncertain {
+			return made, nil
+		}
+	}
+}
+
+// putPolicy is one call.
+func (c *Client) putPolicy(ctx context.Context, op operation, p topology.Policy) (*call, error) {
 	settings := rabbithole.Policy{
-		Vhost:      vhost,
+		Vhost:      op.vhost,
 		Name:       p.Name,
 		Pattern:    p.Pattern,
 		ApplyTo:    p.ApplyTo,
@@ -71,29 +161,12 @@ func (c *Client) setPolicy(ctx context.Context, vhost string, p topology.Policy)
 		Definition: toJSON(p.Definition),
 	}
 	k, err := c.changePolicies(ctx, op, func(rh *rabbithole.Client) error {
-		return closed(rh.PutPolicy(vhost, p.Name, settings))
+		return closed(rh.PutPolicy(op.vhost, p.Name, settings))
 	})
-	if err != nil {
-		return false, err
+	if err == nil {
+		c.wrote(op.vhost, func(t *topology.Topology) { t.SetPolicy(p) })
 	}
-	c.wrote(vhost, func(t *topology.Topology) { t.SetPolicy(p) })
-	return k.created(), nil
-}
-
-// DeletePolicy deletes the policy, no operator policy, of that name. It is no
-// error when it is gone.
-func (c *Client) DeletePolicy(ctx context.Context, vhost, name string) error {
-	if err := checkNames(vhost, name); err != nil {
-		return err
-	}
-	_, err := c.changePolicies(ctx, policyOperation("delete", vhost, name), func(rh *rabbithole.Client) error {
-		return closed(rh.DeletePolicy(vhost, name))
-	})
-	if err != nil {
-		return err
-	}
-	c.wrote(vhost, func(t *topology.Topology) { t.RemovePolicy(topology.Policy{Name: name}) })
-	return nil
+	return k, err
 }
 
 // Policy asks the broker for one policy, past the snapshot. It reads the list
@@ -124,29 +197,33 @@ func (c *Client) Policy(ctx context.Context, vhost, name string) (p topology.Pol
 	return found[i].policy(false), true, nil
 }
 
-const effectiveColumns = "name,effective_policy_definition"
+const effectiveColumns = "name,policy,effective_policy_definition"
 
-// EffectivePolicy asks the broker which keys of policies and operator policies
-// apply to the queue, merged by the broker. It is empty when no policy applies,
-// and nil while the broker does not say.
+// EffectivePolicy asks the broker for the name of the policy that applies to the queue, ""
+// if none does, and for the keys of policies and operator policies that are in effect, merged
+// by the broker. The definition is empty when no policy applies, and nil while the broker
+// does not say.
 //
-// 4.3 answers from its database. Earlier versions answer from statistics, which
-// are up to 7 s old, and for a new quorum queue say nothing for up to 10 s (seen
-// on 3.10.8 and 4.0.5).
-func (c *Client) EffectivePolicy(ctx context.Context, vhost, queue string) (definition topology.Arguments, exists bool, err error) {
+// 4.3 answers from its database. Earlier versions take the definition from statistics, which
+// are up to 7 s old, for a new quorum queue say nothing for up to 10 s (seen
+// on 3.10.8 and 4.0.5), and can be turned off.
+func (c *Client) EffectivePolicy(ctx context.Context, vhost, queue string) (policy string, definition topology.Arguments, exists bool, err error) {
 	if err := checkNames(vhost, queue); err != nil {
-		return nil, false, err
+		return "", nil, false, err
 	}
-	for _, query := range []url.Values{withoutStats(effectiveColumns), {"columns": {effectiveColumns}}} {
-		definition, exists, err = c.effectivePolicy(ctx, vhost, queue, query)
-		if definition != nil || !exists || err != nil {
-			break
-		}
+	now, exists, err := c.effectivePolicy(ctx, vhost, queue, withoutStats(effectiveColumns))
+	if exists && err == nil && now.Definition == nil {
+		var counted effect
+		counted, exists, err = c.effectivePolicy(ctx, vhost, queue, url.Values{"columns": {effectiveColumns}})
+		now.Definition = counted.Definition
 	}
-	return definition, exists, err
+	if now.Definition != nil {
+		definition = topology.Arguments(*now.Definition)
+	}
+	return now.Policy, definition, exists, err
 }
 
-func (c *Client) effectivePolicy(ctx context.Context, vhost, queue string, query url.Values) (definition topology.Arguments, exists bool, err error) {
+func (c *Client) effectivePolicy(ctx context.Context, vhost, queue string, query url.Values) (found effect, exists bool, err error) {
 	k := c.newCall(ctx, operation{
 		text:   fmt.Sprintf("read the effective policy of queue %q in vhost %q", queue, vhost),
 		vhost:  vhost,
@@ -158,16 +235,10 @@ func (c *Client) effectivePolicy(ctx context.Context, vhost, queue string, query
 		return err
 	})
 	if isNotFound(err) {
-		return nil, false, nil
+		return effect{}, false, nil
 	}
-	if err != nil {
-		return nil, false, err
+	if err == nil {
+		err = k.decode(&found)
 	}
-	var found struct {
-		Definition *arguments `json:"effective_policy_definition"`
-	}
-	if err := k.decode(&found); err != nil || found.Definition == nil {
-		return nil, true, err
-	}
-	return topology.Arguments(*found.Definition), true, nil
+	return found, err == nil, err
 }

@@ -1,8 +1,13 @@
 package broker
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,9 +36,10 @@ func TestPolicies(t *testing.T) {
 	}
 
 	var body string
-	f.on("PUT "+path, answer{do: captureBody(&body)}, hadIt)
+	f.on("PUT "+path, madeIt, answer{do: captureBody(&body)}, hadIt)
+	f.on("PUT /api/policies/%2F/both", hadIt)
 	f.on("DELETE "+path, hadIt)
-	for _, first := range []bool{true, false} {
+	for _, first := range []Made{MadeHere, Existed} {
 		if made, err := c.setPolicy(ctx, "/", attempts); made != first || err != nil {
 			t.Errorf("created %v, want %v: %v", made, first, err)
 		}
@@ -47,10 +53,10 @@ func TestPolicies(t *testing.T) {
 	if got := view(t, c, "/"); !topology.Diff(got, want).Empty() {
 		t.Errorf("after a write: %v", got.Policies())
 	}
-	must(t, c.DeletePolicy(ctx, "/", attempts.Name))
+	must(t, c.DeletePolicy(ctx, "/", attempts))
 	f.on("DELETE "+path, refusal(404, "Not Found"))
-	must(t, c.DeletePolicy(ctx, "/", attempts.Name))
-	must(t, c.DeletePolicy(ctx, "/", "both"))
+	must(t, c.DeletePolicy(ctx, "/", attempts))
+	must(t, c.DeletePolicy(ctx, "/", topology.Policy{Name: "both"}))
 	want.RemovePolicy(attempts)
 	want.RemovePolicy(topology.Policy{Name: "both"})
 	if got := view(t, c, "/"); !topology.Diff(got, want).Empty() {
@@ -92,7 +98,7 @@ func TestEffectivePolicy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(t)
 			f.on("GET /api/queues/%2F/orders", test.answers...)
-			got, exists, err := f.client(t).EffectivePolicy(t.Context(), "/", "orders")
+			_, got, exists, err := f.client(t).EffectivePolicy(t.Context(), "/", "orders")
 			if exists != test.exists || err != nil || !got.Equal(test.want) || (got == nil) != (test.want == nil) {
 				t.Errorf("%v, %v, %v", got, exists, err)
 			}
@@ -107,12 +113,36 @@ func TestApplyPolicies(t *testing.T) {
 	f.on("DELETE "+path, hadIt)
 	var did []string
 	stages := []topology.Stage{{{SetPolicy: &attempts}}, {{DeletePolicy: &attempts}}}
-	must(t, f.client(t).Apply(t.Context(), "/", stages, OnlyIfEmpty, func(step topology.Step, created bool) error {
-		did = append(did, fmt.Sprint(step.SetPolicy != nil, step.DeletePolicy != nil, created))
+	must(t, f.client(t).Apply(t.Context(), "/", stages, OnlyIfEmpty, func(step topology.Step, made Made) error {
+		did = append(did, fmt.Sprint(step.SetPolicy != nil, step.DeletePolicy != nil, made == MadeHere))
 		return nil
 	}))
 	if got := strings.Join(did, ", "); got != "true false true, false true false" {
 		t.Error(got)
+	}
+}
+
+// A 204 after a try whose outcome is unknown may be the doing of another run.
+func TestApplySaysWhatMayBeOthers(t *testing.T) {
+	f := newFake(t)
+	e, q := topology.Exchange{Name: "e", Type: topology.Fanout}, topology.Queue{Name: "q", Type: topology.Classic}
+	steps := topology.Stage{{DeclareExchange: &e}, {DeclareQueue: &q}, {SetPolicy: &attempts}}
+	f.on("GET /api/exchanges/%2F/e", answer{status: 200, body: `{"name":"e","type":"fanout"}`})
+	for _, path := range []string{"exchanges/%2F/e", "queues/%2F/q"} {
+		f.on("PUT /api/"+path, answer{status: 502}, hadIt, answer{status: 502}, madeIt, hadIt)
+	}
+	// A policy is set once more after an unknown outcome, and then without its mark.
+	f.on("PUT /api/policies/%2F/a%2Fb%20%252F", answer{status: 502}, hadIt, hadIt, hadIt, answer{status: 502}, madeIt, hadIt)
+	for _, want := range []Made{MaybeMade, MadeHere, Existed} {
+		var mu sync.Mutex
+		must(t, f.client(t).Apply(t.Context(), "/", []topology.Stage{steps}, OnlyIfEmpty, func(step topology.Step, made Made) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if made != want {
+				t.Errorf("%+v: %d, want %d", step, made, want)
+			}
+			return nil
+		}))
 	}
 }
 
@@ -126,9 +156,9 @@ func TestLivePolicies(t *testing.T) {
 			p := attempts
 			p.Name = name
 			made, err := c.setPolicy(ctx, b.vhost, p)
-			must(t, created(made, err))
+			must(t, created(made == MadeHere, err))
 			p.Priority++
-			if again, err := c.setPolicy(ctx, b.vhost, p); again || err != nil {
+			if again, err := c.setPolicy(ctx, b.vhost, p); again != Existed || err != nil {
 				t.Errorf("%q: second time: created=%v, %v", name, again, err)
 			}
 			if found, exists, err := c.Policy(ctx, b.vhost, name); !exists || err != nil || !found.Equal(p) {
@@ -137,8 +167,8 @@ func TestLivePolicies(t *testing.T) {
 		}
 		compareWithBroker(t, b, c)
 		for _, name := range oddNames {
-			must(t, c.DeletePolicy(ctx, b.vhost, name))
-			must(t, c.DeletePolicy(ctx, b.vhost, name))
+			must(t, c.DeletePolicy(ctx, b.vhost, topology.Policy{Name: name, Definition: attempts.Definition}))
+			must(t, c.DeletePolicy(ctx, b.vhost, topology.Policy{Name: name, Definition: attempts.Definition}))
 			if _, exists, err := c.Policy(ctx, b.vhost, name); exists || err != nil {
 				t.Errorf("%q: after its deletion: %v, %v", name, exists, err)
 			}
@@ -166,12 +196,12 @@ func TestLivePolicyRights(t *testing.T) {
 			}
 		}
 		wantError[*PermissionError](t, weak.SetPolicy(ctx, b.vhost, attempts), "tag policymaker or administrator", "set_user_tags")
-		wantError[*PermissionError](t, weak.DeletePolicy(ctx, b.vhost, attempts.Name), "tag policymaker or administrator")
+		wantError[*PermissionError](t, weak.DeletePolicy(ctx, b.vhost, attempts), "tag policymaker or administrator")
 		must(t, strong.SetPolicy(ctx, b.vhost, attempts))
 		if found, exists, err := weak.Policy(ctx, b.vhost, attempts.Name); !exists || err != nil || !found.Equal(attempts) {
 			t.Errorf("%v, %v, %v", found, exists, err)
 		}
-		must(t, strong.DeletePolicy(ctx, b.vhost, attempts.Name))
+		must(t, strong.DeletePolicy(ctx, b.vhost, attempts))
 	})
 }
 
@@ -190,7 +220,7 @@ func TestLiveEffectivePolicy(t *testing.T) {
 			want := topology.Arguments{topology.KeyMessageTTL: int64(5000), topology.KeyDeadLetterExchange: "orders.retry"}
 			began := time.Now()
 			for {
-				got, exists, err := c.EffectivePolicy(ctx, b.vhost, q.Name)
+				_, got, exists, err := c.EffectivePolicy(ctx, b.vhost, q.Name)
 				if !exists || err != nil {
 					t.Fatal(exists, err)
 				}
@@ -207,8 +237,81 @@ func TestLiveEffectivePolicy(t *testing.T) {
 		if got := view(t, c, b.vhost).Policies(); len(got) != 2 || !got[1].Operator || got[1].Name != "limit" {
 			t.Errorf("%v", got)
 		}
-		if _, exists, err := c.EffectivePolicy(ctx, b.vhost, "none"); exists || err != nil {
+		if _, _, exists, err := c.EffectivePolicy(ctx, b.vhost, "none"); exists || err != nil {
 			t.Error(exists, err)
+		}
+	})
+}
+
+// TestWritesOfPolicies looks at the patterns that are sent until a policy is set or
+// deleted, without the digits of their marks.
+func TestWritesOfPolicies(t *testing.T) {
+	const (
+		path      = "PUT /api/policies/%2F/a%2Fb%20%252F"
+		marked    = `^ord\.(?#apply-)`
+		withdrawn = `(?!)(?:^ord\.)(?#apply-)`
+	)
+	set := func(c *Client) error { return c.SetPolicy(t.Context(), "/", attempts) }
+	remove := func(c *Client) error { return c.DeletePolicy(t.Context(), "/", attempts) }
+	half := attempts
+	half.Pattern = topology.WithdrawPattern(half.Pattern)
+	invalid := refusal(400, "Validation failed\n\n[ha-mode] are not recognised policy settings\n")
+	for name, test := range map[string]struct {
+		write   func(*Client) error
+		answers []answer
+		want    []string
+	}{
+		"set":                     {set, []answer{madeIt}, []string{marked, attempts.Pattern}},
+		"set, cut":                {set, []answer{cut(false), hadIt}, []string{marked, marked, marked, attempts.Pattern}},
+		"set, cut at the end":     {set, []answer{madeIt, cut(false), hadIt}, []string{marked, attempts.Pattern, attempts.Pattern}},
+		"delete":                  {remove, []answer{hadIt}, []string{withdrawn}},
+		"delete, cut":             {remove, []answer{cut(false), hadIt}, []string{withdrawn, withdrawn, marked, withdrawn}},
+		"delete a withdrawn one":  {func(c *Client) error { return c.DeletePolicy(t.Context(), "/", half) }, []answer{hadIt}, []string{marked, withdrawn}},
+		"delete an obsolete form": {remove, []answer{invalid}, []string{withdrawn}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			var got []string
+			answers := slices.Clone(test.answers)
+			f.on(path, answer{do: func(w http.ResponseWriter, r *http.Request) {
+				var sent policyJSON
+				must(t, json.NewDecoder(r.Body).Decode(&sent))
+				got = append(got, regexp.MustCompile(`apply-[0-9a-f]{8}`).ReplaceAllString(sent.Pattern, "apply-"))
+				a := answers[0]
+				if len(answers) > 1 {
+					answers = answers[1:]
+				}
+				if a.do != nil {
+					a.do(w, r)
+					return
+				}
+				w.WriteHeader(a.status)
+				_, _ = w.Write([]byte(a.body))
+			}})
+			f.on("DELETE /api/policies/%2F/a%2Fb%20%252F", hadIt)
+			must(t, test.write(f.client(t)))
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestLiveGrantedMeanwhile: a permission counts that was granted after the first
+// question, such as for a virtual host that the same run creates.
+func TestLiveGrantedMeanwhile(t *testing.T) {
+	t.Parallel()
+	live(t, func(t *testing.T, b liveBroker) {
+		t.Helper()
+		ctx, user := t.Context(), b.user(t, "administrator")
+		wanted := topology.New()
+		wanted.SetExchange(topology.Exchange{Name: "orders.retry", Type: "headers", Durable: true})
+		if list, err := user.MissingPermissions(ctx, b.vhost, wanted); len(list) != 1 || err != nil {
+			t.Errorf("without permissions: %q, %v", list, err)
+		}
+		b.permit(t, user.Username(), ".*", ".*", ".*")
+		if list, err := user.MissingPermissions(ctx, b.vhost, wanted); len(list) != 0 || err != nil {
+			t.Errorf("with permissions: %q, %v", list, err)
 		}
 	})
 }

@@ -43,10 +43,13 @@ func (c *Client) ExchangeExists(ctx context.Context, vhost, name string) (bool, 
 	return exists, err
 }
 
-// HeldBack asks the broker how many messages an exchange of type
-// x-delayed-message holds back on the node that answers. known is false for an
-// exchange of another type, and for one whose plugin is disabled.
-func (c *Client) HeldBack(ctx context.Context, vhost, name string) (n int64, known bool, err error) {
+// HeldBack asks the broker how many messages an exchange of type x-delayed-message
+// holds back. why says why that is unknown, "" if it is known.
+//
+// Every node holds back the messages that were published through it, and counts only
+// those (rabbit_delayed_message:messages_delayed/1). So the number is known only if the
+// cluster has one node. That takes the tag monitoring to see.
+func (c *Client) HeldBack(ctx context.Context, vhost, name string) (n int64, why string, err error) {
 	var found struct {
 		Delayed *int64 `json:"messages_delayed"`
 	}
@@ -54,13 +57,25 @@ func (c *Client) HeldBack(ctx context.Context, vhost, name string) (n int64, kno
 		_, err := rh.GetExchange(vhost, name)
 		return err
 	})
-	if err != nil || !exists || found.Delayed == nil {
-		return 0, false, err
+	switch {
+	case err != nil:
+		return 0, "", err
+	case !exists || found.Delayed == nil:
+		return 0, "the plugin rabbitmq_delayed_message_exchange is disabled", nil
 	}
-	return *found.Delayed, true, nil
+	nodes, _ := c.nodes(ctx)
+	switch {
+	case *found.Delayed > 0: // more than none, whatever other nodes hold
+	case len(nodes) == 0:
+		why = fmt.Sprintf("each node counts its own, and the user %q may not see how many nodes the cluster has (tag monitoring)", c.username)
+	case len(nodes) > 1:
+		why = fmt.Sprintf("each node counts its own, and the cluster has %d nodes", len(nodes))
+	}
+	return *found.Delayed, why, nil
 }
 
-// Queue asks the broker for one queue, past the snapshot.
+// Queue asks the broker for one queue, past the snapshot. A queue whose node is down
+// exists.
 func (c *Client) Queue(ctx context.Context, vhost, name string) (q topology.Queue, exists bool, err error) {
 	object := fmt.Sprintf("queue %q", name)
 	var found queueJSON
@@ -68,10 +83,17 @@ func (c *Client) Queue(ctx context.Context, vhost, name string) (q topology.Queu
 		_, err := rh.GetQueue(vhost, name)
 		return err
 	})
-	if !exists || err != nil {
+	if err != nil {
 		return topology.Queue{}, false, err
 	}
-	return found.queue(), true, nil
+	if exists {
+		return found.queue(), true, nil
+	}
+	listed, err := c.onlyListed(ctx, vhost, name)
+	if err != nil || listed == nil {
+		return topology.Queue{}, false, err
+	}
+	return listed.queue(), true, nil
 }
 
 // object reads one object. It is gone only when its virtual host can be read.

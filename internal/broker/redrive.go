@@ -19,7 +19,7 @@ type Destination struct{ Queue, Exchange string }
 func (c *Client) Redrive(ctx context.Context, vhost, queue string, to Destination, options messages.RedriveOptions) (messages.Outcome, error) {
 	s, err := c.Parked(ctx, vhost, queue)
 	if err != nil {
-		return messages.Outcome{}, redriveError(err)
+		return messages.Outcome{}, err
 	}
 	defer s.Close() //nolint:errcheck // the broker has answered everything
 	err = c.View(ctx, vhost, func(t *topology.Topology) { options.Route = routes(t, queue, to) })
@@ -35,7 +35,7 @@ func (c *Client) Redrive(ctx context.Context, vhost, queue string, to Destinatio
 func (c *Client) Discard(ctx context.Context, vhost, queue string, options messages.RedriveOptions) (messages.Outcome, error) {
 	s, err := c.Parked(ctx, vhost, queue)
 	if err != nil {
-		return messages.Outcome{}, redriveError(err)
+		return messages.Outcome{}, err
 	}
 	defer s.Close() //nolint:errcheck // the broker has answered everything
 	outcome, err := s.Discard(ctx, queue, options)
@@ -47,7 +47,7 @@ func (c *Client) Discard(ctx context.Context, vhost, queue string, options messa
 func routes(t *topology.Topology, queue string, to Destination) func(messages.Parked) (messages.Route, bool) {
 	entries := retry.FindEntries(t)
 	through := func(e retry.Entry) (messages.Route, bool) {
-		r := messages.Route{Exchange: e.Exchange}
+		r := messages.Route{Exchange: e.Exchange, Fanout: true}
 		if e.CountHeader != "" {
 			r.Drop = []string{e.CountHeader}
 		}
@@ -55,7 +55,9 @@ func routes(t *topology.Topology, queue string, to Destination) func(messages.Pa
 	}
 	switch entry, found := entries.For(to.Queue, ""); {
 	case to.Exchange != "":
-		return func(messages.Parked) (messages.Route, bool) { return messages.Route{Exchange: to.Exchange}, true }
+		exchange, _ := t.Exchange(to.Exchange)
+		r := messages.Route{Exchange: to.Exchange, Topic: exchange.Type == topology.Topic}
+		return func(messages.Parked) (messages.Route, bool) { return r, true }
 	case to.Queue != "" && found && entry.Queue == to.Queue:
 		return func(messages.Parked) (messages.Route, bool) { return through(entry) }
 	case to.Queue != "":
@@ -90,14 +92,4 @@ func (c *Client) redriveProblem(ctx context.Context, vhost, queue string, err er
 		}, &APIError{Reason: refused.Reason})
 	}
 	return c.PassError(ctx, vhost, queue, err)
-}
-
-// redriveError says what an [AMQPError] means where messages are to be moved.
-func redriveError(err error) error {
-	var unreachable *AMQPError
-	if errors.As(err, &unreachable) {
-		return fmt.Errorf("cannot reach RabbitMQ over AMQP at %s: %s; set the provider's amqp_endpoint (or RABBITMQ_AMQP_ENDPOINT) to an address that can be reached from here",
-			unreachable.Address, unreachable.Problem)
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,18 +65,24 @@ func (k *call) judge(request *http.Request, response *http.Response, err error) 
 	case k.status == http.StatusNotFound && request.Method == http.MethodDelete && isJSON(response):
 		return 0, false
 	case k.status < http.StatusBadRequest:
-		k.err = redirected(k.client.endpoint, response)
+		k.err = redirected(k.url(), response)
 		return 0, false
 	}
 	answer := newAPIError(k, response)
 	retry, uncertain := temporary(answer)
 	k.uncertain = k.uncertain || uncertain
-	if !retry || k.tries > k.client.retry.max {
+	if !retry || k.exhausted() {
 		k.err = k.foreign(request, response, answer)
 		return 0, false
 	}
+	if k.err = k.stalled(k.ctx, answered(answer)); k.err != nil {
+		return 0, false
+	}
 	k.last = answer
-	return max(k.backoff(), retryAfter(response.Header)), true
+	if k.status >= http.StatusInternalServerError {
+		k.next()
+	}
+	return max(backoff(k.tries), retryAfter(response.Header)), true
 }
 
 // judgeAnswer asks again when the answer of a read is no JSON: a busy 3.10.8 has
@@ -85,29 +92,40 @@ func (k *call) judgeAnswer(request *http.Request, response *http.Response) (wait
 		return 0, false
 	}
 	failure := k.notJSON(nil)
-	if isHTML(response) || k.tries > k.client.retry.max {
+	if isHTML(response) || k.exhausted() {
 		k.err = failure
 		return 0, false
 	}
 	k.last = failure
-	return k.backoff(), true
+	return backoff(k.tries), true
 }
 
 func (k *call) judgeFailure(err error) (wait time.Duration, again bool) {
 	var try *tryError
 	if errors.As(err, &try) && try.sent {
 		k.uncertain, k.reached = true, true
+		defer k.next() // what has just failed may be about to end
 	}
 	if k.ctx.Err() != nil {
 		k.err = k.interrupted(err)
 		return 0, false
 	}
+	var down *NodesDownError
+	if errors.As(err, &down) {
+		k.err = down
+		return 0, false
+	}
+	if k.uncertain {
+		if k.err = k.stalled(k.ctx, k.ended(err)); k.err != nil {
+			return 0, false
+		}
+	}
 	permanent, failure := k.connectionFailure(err)
-	wait = k.backoff()
+	wait = backoff(k.tries)
 	lost := !k.reached && time.Since(k.began)+wait > unreachableLimit
-	if permanent || lost || k.tries > k.client.retry.max {
+	if permanent || lost || k.exhausted() {
 		k.err = failure
-		if !permanent && !k.reached {
+		if !permanent && !k.reached && !k.once {
 			k.client.outage.begin(failure)
 		}
 		return 0, false
@@ -116,8 +134,12 @@ func (k *call) judgeFailure(err error) (wait time.Duration, again bool) {
 	return wait, true
 }
 
-func (k *call) backoff() time.Duration {
-	wait := min(firstWait<<min(k.tries-1, 10), maxWait)
+// exhausted says whether no retry is left.
+func (k *call) exhausted() bool { return k.once || k.tries > k.client.retry.max }
+
+// backoff is the wait after so many tries.
+func backoff(tries int) time.Duration {
+	wait := min(firstWait<<min(tries-1, 10), maxWait)
 	return wait - rand.N(wait/2+1) //nolint:gosec // what spreads tries need not be secret
 }
 
@@ -167,6 +189,19 @@ func passingReason(reason string) bool {
 	return passing.MatchString(reason)
 }
 
+// ended words a try without an answer.
+func (k *call) ended(err error) string {
+	if errors.Is(err, errTryTimeout) {
+		return fmt.Sprintf("no answer within %s", k.client.retry.tryTimeout)
+	}
+	return err.Error()
+}
+
+// answered words a refusal.
+func answered(answer *APIError) string {
+	return fmt.Sprintf("the answer is %d %s: %s", answer.Status, http.StatusText(answer.Status), answer.Reason)
+}
+
 // retryAfter reads a Retry-After header: seconds or a date.
 func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
@@ -209,9 +244,15 @@ func (o *outage) current() error {
 
 // interrupted is the error of a call whose context has ended.
 func (k *call) interrupted(err error) error {
-	text := fmt.Sprintf("stopped after %s while trying to %s at %s", time.Since(k.began).Round(time.Millisecond), k.op.text, k.client.endpoint)
-	if k.last != nil {
-		return fmt.Errorf("%s: %w (the last try failed: %w)", text, err, k.last)
+	text := fmt.Sprintf("stopped after %s while trying to %s at %s", time.Since(k.began).Round(time.Millisecond), k.op.text, k.url())
+	var also string
+	if errors.Is(err, context.DeadlineExceeded) {
+		if down := k.client.DownText(k.ctx); down != "" {
+			also = "; " + down
+		}
 	}
-	return fmt.Errorf("%s: %w", text, err)
+	if k.last != nil {
+		return fmt.Errorf("%s: %w (the last try failed: %w)%s", text, err, k.last, also)
+	}
+	return fmt.Errorf("%s: %w%s", text, err, also)
 }

@@ -205,14 +205,20 @@ func TestSlowAnswer(t *testing.T) {
 func TestContextEndsCall(t *testing.T) {
 	f := newFake(t)
 	f.on(putOrders, answer{status: 500, body: `{"reason":"boom"}`})
+	f.on("GET /api/nodes", answer{status: 200, body: oneDown})
 	c := f.client(t)
 	c.sleep = sleep
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	_, err := c.DeclareQueue(ctx, "/", orders)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "boom") {
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
+	}
+	for _, say := range []string{"boom", `declare queue "orders" in vhost "/"`, f.URL, "nodes down: rabbit@c"} {
+		if !strings.Contains(err.Error(), say) {
+			t.Errorf("does not say %q: %v", say, err)
+		}
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %s", took)

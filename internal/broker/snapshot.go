@@ -21,6 +21,8 @@ type snapshot struct {
 	// them is chance, so they are made again on what was read. Doing a write
 	// twice changes nothing.
 	writes []change
+	// down are the queues that were down when the lists were read, with their nodes.
+	down map[string]string
 	// began is when the reading of the lists began.
 	began time.Time
 }
@@ -38,13 +40,13 @@ func (s *snapshot) apply(effect change) {
 	effect(s.topology)
 }
 
-func (s *snapshot) loaded(t *topology.Topology, began time.Time) {
+func (s *snapshot) loaded(t *topology.Topology, down map[string]string, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, effect := range s.writes {
 		effect(t)
 	}
-	s.topology, s.writes, s.began = t, nil, began
+	s.topology, s.down, s.writes, s.began = t, down, nil, began
 }
 
 // View calls use with all exchanges, queues, bindings, policies and operator
@@ -55,18 +57,36 @@ func (s *snapshot) loaded(t *topology.Topology, began time.Time) {
 //
 // use runs under a read lock: it must neither keep the topology, nor change
 // it, nor call the client. View returns a [VhostError] for a virtual host that
-// is missing or not accessible.
+// is missing or not accessible, and an error if ctx ended meanwhile: what use
+// learned of policies can be wrong then.
 func (c *Client) View(ctx context.Context, vhost string, use func(*topology.Topology)) error {
-	s, err := c.snapshots.get(ctx, vhost, func(ctx context.Context, s *snapshot) error {
-		return c.loadSnapshot(ctx, vhost, s)
-	})
+	s, err := c.snapshot(ctx, vhost)
 	if err != nil {
 		return err
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	use(s.topology)
-	return nil
+	use(s.topology.Until(ctx.Done()))
+	return context.Cause(ctx)
+}
+
+// DownQueues returns the queues that were down when the virtual host was read, with
+// the node that each is on: RabbitMQ lists a classic queue whose node is down with its
+// properties (rabbit_amqqueue:list_down/1, 3.10 to 4.3).
+func (c *Client) DownQueues(ctx context.Context, vhost string) (map[string]string, error) {
+	s, err := c.snapshot(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.down, nil
+}
+
+func (c *Client) snapshot(ctx context.Context, vhost string) (*snapshot, error) {
+	return c.snapshots.get(ctx, vhost, func(ctx context.Context, s *snapshot) error {
+		return c.loadSnapshot(ctx, vhost, s)
+	})
 }
 
 // Reload makes the next [Client.View] of the virtual host read it again.
@@ -139,7 +159,7 @@ func (c *Client) loadSnapshot(ctx context.Context, vhost string, s *snapshot) er
 	if err := context.Cause(reading); err != nil {
 		return c.explain(ctx, operation{text: fmt.Sprintf("read the vhost %q", vhost), vhost: vhost}, err)
 	}
-	s.loaded(found.topology(), began)
+	s.loaded(found.topology(), found.down(), began)
 	return nil
 }
 
@@ -150,6 +170,17 @@ type lists struct {
 	bindings         []bindingJSON
 	policies         []policyJSON
 	operatorPolicies []policyJSON
+}
+
+// down returns the queues that are down, with their nodes.
+func (l lists) down() map[string]string {
+	down := map[string]string{}
+	for _, q := range l.queues {
+		if q.State == "down" {
+			down[q.Name] = q.Node
+		}
+	}
+	return down
 }
 
 func (l lists) topology() *topology.Topology {

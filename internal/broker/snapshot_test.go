@@ -138,7 +138,7 @@ func TestWritesDuringLoad(t *testing.T) {
 	if _, ok := got.Queue("orders"); !ok || len(got.Queues()) != 1 || len(got.Bindings()) != 1 {
 		t.Errorf("queues %v, bindings %v", got.Queues(), got.Bindings())
 	}
-	if n := f.count("GET"); n != 5 {
+	if n := f.count("GET") - f.count("GET /api/nodes"); n != 5 {
 		t.Errorf("%d reads: %v", n, f.requests)
 	}
 }
@@ -343,4 +343,22 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// The list tells which queues are down, and on which node they were.
+func TestDownQueues(t *testing.T) {
+	f := newFake(t)
+	f.on("GET /api/queues/%2F", answer{status: 200, body: `[
+		{"name":"up","type":"classic","durable":true,"arguments":{},"state":"running","node":"rabbit@a"},
+		{"name":"down","type":"classic","durable":true,"arguments":{},"state":"down","node":"rabbit@b"},
+		{"name":"untold","type":"classic","durable":true,"arguments":{}}]`})
+	c := f.client(t)
+	down, err := c.DownQueues(t.Context(), "/")
+	must(t, err)
+	if len(down) != 1 || down["down"] != "rabbit@b" {
+		t.Errorf("down: %v", down)
+	}
+	if queues := view(t, c, "/").Queues(); len(queues) != 3 {
+		t.Errorf("queues: %v", queues)
+	}
 }

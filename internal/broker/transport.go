@@ -17,6 +17,8 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
+	// dialTimeoutOfMany is for each of several addresses: the next one may answer.
+	dialTimeoutOfMany = 4 * time.Second
 	// idleTimeout is below the 5 s after which RabbitMQ closes a connection
 	// without requests (seen on 4.0 and 4.3; 60 s on 3.10), so that a request
 	// seldom meets a connection that is closing.
@@ -48,6 +50,16 @@ type call struct {
 	query url.Values
 	// body replaces the request's, for fields rabbit-hole does not know.
 	body []byte
+	// path replaces the request's, for resources rabbit-hole does not know. It follows
+	// "/api/" and is escaped.
+	path string
+	// once leaves out retries.
+	once bool
+	// at is the index of the address to try, and pinned keeps the call there.
+	at     int
+	pinned bool
+	// missed are the addresses that did not take the request in the last round.
+	missed []missed
 
 	// status and answer are what the broker said.
 	status int
@@ -65,14 +77,14 @@ type call struct {
 }
 
 func (c *Client) newCall(ctx context.Context, op operation) *call {
-	return &call{client: c, ctx: ctx, op: op}
+	return &call{client: c, ctx: ctx, op: op, at: c.addresses.current()}
 }
 
 // run makes the call. Its errors are those of this package, but not yet
 // explained, see [Client.explain].
 func (k *call) run(send func(*rabbithole.Client) error) error {
 	c := k.client
-	rh, err := rabbithole.NewTLSClient(c.endpoint.String(), c.username, c.password, k)
+	rh, err := rabbithole.NewTLSClient(base, c.username, c.password, k)
 	if err != nil {
 		return err
 	}
@@ -97,9 +109,14 @@ func (k *call) RoundTrip(request *http.Request) (*http.Response, error) {
 		k.err = err
 		return nil, err
 	}
+	changes := request.Method != http.MethodGet
+	if err := k.client.minority.current(); err != nil && changes {
+		k.err = err
+		return nil, err
+	}
 	for {
 		k.tries++
-		response, err := k.try(request)
+		response, err := k.tryEach(request)
 		wait, again := k.judge(request, response, err)
 		if !again {
 			break
@@ -108,6 +125,13 @@ func (k *call) RoundTrip(request *http.Request) (*http.Response, error) {
 			k.err = k.interrupted(err)
 			break
 		}
+	}
+	var down *NodesDownError
+	switch {
+	case errors.As(k.err, &down) && down.minority():
+		k.client.minority.begin(k.err)
+	case changes && k.err == nil:
+		k.client.minority.clear()
 	}
 	if k.err != nil {
 		return nil, k.err
@@ -125,6 +149,9 @@ func (k *call) RoundTrip(request *http.Request) (*http.Response, error) {
 // try sends the request once and reads the whole answer.
 func (k *call) try(request *http.Request) (*http.Response, error) {
 	c := k.client
+	if err := k.belongs(); err != nil {
+		return nil, &tryError{err: err}
+	}
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
@@ -133,6 +160,11 @@ func (k *call) try(request *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(k.ctx, c.retry.tryTimeout, errTryTimeout)
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if !k.once {
+		go k.watchNodes(ctx, end)
+	}
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
@@ -157,6 +189,13 @@ func (k *call) try(request *http.Request) (*http.Response, error) {
 func (k *call) outgoing(ctx context.Context, request *http.Request) (*http.Request, error) {
 	r := request.Clone(ctx)
 	r.Close = false
+	if k.path != "" {
+		var err error
+		if r.URL, err = url.Parse(base + "/api/" + k.path); err != nil {
+			return nil, err
+		}
+	}
+	k.address(r)
 	if k.query != nil {
 		r.URL.RawQuery = k.query.Encode()
 	}

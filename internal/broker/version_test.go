@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"net/url"
 	"testing"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -90,7 +91,7 @@ func TestAMQPAddress(t *testing.T) {
 		must(t, err)
 		c := f.client(t, func(cfg *Config) { cfg.AMQPEndpoint = test.given })
 		_, _ = c.services(t.Context())
-		c.endpoint = endpoint
+		c.addresses.list = []*url.URL{endpoint}
 		d, err := c.AMQP(t.Context())
 		switch {
 		case test.want == "":
@@ -114,6 +115,7 @@ func TestWireArguments(t *testing.T) {
 		t.Errorf("sent %s", sent)
 	}
 	f.on("PUT /api/exchanges/%2F/e", answer{do: captureBody(&sent)})
+	f.on("GET /api/exchanges/%2F/e", answer{status: 200, body: `{"name":"e"}`})
 	_, err = f.client(t).DeclareExchange(t.Context(), "/", topology.Exchange{Name: "e", Type: "fanout", Internal: true})
 	must(t, err)
 	if want := `{"type":"fanout","durable":false,"internal":true}`; sent != want {

@@ -28,10 +28,29 @@ func (c *Client) write(ctx context.Context, op operation, body []byte, send func
 	return k, err
 }
 
-// created says whether a PUT made the object. RabbitMQ answers 201 when it did
-// and 204 when the same object existed. After a try whose outcome is unknown,
-// 204 may be our own doing and counts as created.
-func (k *call) created() bool { return k.status == http.StatusCreated || k.uncertain }
+// Made says whether a PUT made the object.
+type Made int
+
+const (
+	// Existed says that the same object was there (204).
+	Existed Made = iota
+	// MaybeMade says that it was there, and that an earlier try whose outcome is unknown may have
+	// made it, or another run meanwhile. It may be used, but must not be deleted as if
+	// it were certain to be ours.
+	MaybeMade
+	// MadeHere says that the PUT made it (201).
+	MadeHere
+)
+
+func (k *call) made() Made {
+	switch {
+	case k.status == http.StatusCreated:
+		return MadeHere
+	case k.uncertain:
+		return MaybeMade
+	}
+	return Existed
+}
 
 // DeclareExchange makes the exchange. created is false when an exchange of the
 // same properties existed already. RabbitMQ compares all properties, but of
@@ -39,11 +58,38 @@ func (k *call) created() bool { return k.status == http.StatusCreated || k.uncer
 // other properties is an [InequivalentError].
 //
 // When an earlier try of the same call may have reached the broker, created is
-// true although the exchange may have existed.
+// true although the exchange may have existed. An exchange that RabbitMQ reports
+// as created exists, see [Client.ensureDeclared].
 func (c *Client) DeclareExchange(ctx context.Context, vhost string, e topology.Exchange) (created bool, err error) {
+	made, err := c.declareSureExchange(ctx, vhost, e)
+	return made != Existed, err
+}
+
+func (c *Client) declareSureExchange(ctx context.Context, vhost string, e topology.Exchange) (Made, error) {
 	if err := checkNames(vhost, e.Name); err != nil {
-		return false, err
+		return Existed, err
 	}
+	k, err := c.declareExchange(ctx, vhost, e)
+	if err == nil && k.made() != Existed {
+		err = c.ensureDeclared(ctx, vhost, e.Name, func() error {
+			_, err := c.declareExchange(ctx, vhost, e)
+			return err
+		})
+	}
+	if err != nil {
+		return Existed, err
+	}
+	c.wrote(vhost, func(t *topology.Topology) {
+		// An argument that RabbitMQ does not compare keeps its old value.
+		if _, known := t.Exchange(e.Name); k.made() != Existed || !known {
+			t.SetExchange(e)
+		}
+	})
+	return k.made(), nil
+}
+
+// declareExchange is one call.
+func (c *Client) declareExchange(ctx context.Context, vhost string, e topology.Exchange) (*call, error) {
 	op := operation{
 		text:   fmt.Sprintf("declare exchange %q in vhost %q", e.Name, vhost),
 		vhost:  vhost,
@@ -59,27 +105,18 @@ func (c *Client) DeclareExchange(ctx context.Context, vhost string, e topology.E
 	var body []byte
 	if e.Internal {
 		// rabbit-hole's settings have no such field.
+		var err error
 		body, err = json.Marshal(struct {
 			rabbithole.ExchangeSettings
 			Internal bool `json:"internal"`
 		}{settings, true})
 		if err != nil {
-			return false, fmt.Errorf("could not %s: %w", op.text, err)
+			return nil, fmt.Errorf("could not %s: %w", op.text, err)
 		}
 	}
-	k, err := c.write(ctx, op, body, func(rh *rabbithole.Client) error {
+	return c.write(ctx, op, body, func(rh *rabbithole.Client) error {
 		return closed(rh.DeclareExchange(vhost, e.Name, settings))
 	})
-	if err != nil {
-		return false, err
-	}
-	c.wrote(vhost, func(t *topology.Topology) {
-		// An argument that RabbitMQ does not compare keeps its old value.
-		if _, known := t.Exchange(e.Name); k.created() || !known {
-			t.SetExchange(e)
-		}
-	})
-	return k.created(), nil
 }
 
 // DeclareQueue makes the queue, a classic one when it has no type. created is
@@ -91,50 +128,77 @@ func (c *Client) DeclareExchange(ctx context.Context, vhost string, e topology.E
 // true although the queue may have existed. A quorum queue is then made anew if
 // that can be done, see [Client.RemoveUnfinished].
 func (c *Client) DeclareQueue(ctx context.Context, vhost string, q topology.Queue) (created bool, err error) {
+	made, err := c.declareWholeQueue(ctx, vhost, q)
+	return made != Existed, err
+}
+
+func (c *Client) declareWholeQueue(ctx context.Context, vhost string, q topology.Queue) (Made, error) {
 	if err := checkNames(vhost, q.Name); err != nil {
-		return false, err
+		return Existed, err
 	}
 	if q.Type == "" {
 		q.Type = topology.Classic
 	}
-	created, unsure, err := c.declareQueue(ctx, vhost, q)
+	made, unsure, err := c.declareQueue(ctx, vhost, q)
 	if err != nil || !unsure {
-		return created, err
+		return made, err
 	}
 	unfinished, err := c.RemoveUnfinished(ctx, vhost, []topology.Queue{q})
 	if err == nil && len(unfinished) > 0 {
-		created, _, err = c.declareQueue(ctx, vhost, q)
+		made, _, err = c.declareQueue(ctx, vhost, q)
 	}
-	return created, err
+	return made, err
 }
 
 // declareQueue is one call. unsure says that an earlier try of it may have been
 // broken off, see [Client.RemoveUnfinished].
-func (c *Client) declareQueue(ctx context.Context, vhost string, q topology.Queue) (created, unsure bool, err error) {
+func (c *Client) declareQueue(ctx context.Context, vhost string, q topology.Queue) (made Made, unsure bool, err error) {
 	op := operation{
 		text:   fmt.Sprintf("declare queue %q in vhost %q", q.Name, vhost),
 		vhost:  vhost,
 		object: fmt.Sprintf("queue %q", q.Name),
 		needs:  declareNeeds(q.Name, q.Arguments, topology.DeadLetterExchange),
 	}
-	k, err := c.write(ctx, op, nil, func(rh *rabbithole.Client) error {
-		return closed(rh.DeclareQueue(vhost, q.Name, rabbithole.QueueSettings{
-			Type:       string(q.Type), // rabbit-hole adds it to the arguments
-			Durable:    q.Durable,
-			AutoDelete: q.AutoDelete,
-			Arguments:  toJSON(q.Arguments),
-		}))
-	})
+	node := c.leaderNode(ctx, q)
+	k, err := c.putQueue(ctx, op, q, node)
+	if node != "" && lostNode(err) {
+		// The node may have died while it declared the queue.
+		c.leaders.running.forget("")
+		k, err = c.putQueue(ctx, op, q, "")
+		k.uncertain = true
+	}
 	if err != nil {
-		return false, k.uncertain, err
+		return Existed, k.uncertain, err
 	}
 	c.wrote(vhost, func(t *topology.Topology) {
 		// An argument that RabbitMQ does not know keeps its old value.
-		if _, known := t.Queue(q.Name); k.created() || !known {
+		if _, known := t.Queue(q.Name); k.made() != Existed || !known {
 			t.SetQueue(q)
 		}
 	})
-	return k.created(), k.uncertain, nil
+	return k.made(), k.uncertain, nil
+}
+
+// putQueue is one request, for the node or, if that is "", for the one that answers.
+func (c *Client) putQueue(ctx context.Context, op operation, q topology.Queue, node string) (*call, error) {
+	settings := rabbithole.QueueSettings{
+		Type:       string(q.Type),
+		Durable:    q.Durable,
+		AutoDelete: q.AutoDelete,
+		Arguments:  toJSON(q.Arguments),
+	}
+	settings.Arguments[topology.QueueTypeArgument] = settings.Type
+	// rabbit-hole's settings have no node.
+	body, err := json.Marshal(struct {
+		rabbithole.QueueSettings
+		Node string `json:"node,omitempty"`
+	}{settings, node})
+	if err != nil {
+		return &call{}, fmt.Errorf("could not %s: %w", op.text, err)
+	}
+	return c.write(ctx, op, body, func(rh *rabbithole.Client) error {
+		return closed(rh.DeclareQueue(op.vhost, q.Name, settings))
+	})
 }
 
 // declareNeeds lists what rabbit_channel checks at a declaration (3.10 to 4.3):
@@ -277,9 +341,12 @@ func (c *Client) DeleteExchange(ctx context.Context, vhost, name string) error {
 		object: fmt.Sprintf("exchange %q", name),
 		needs:  fmt.Sprintf("configure on %q", name),
 	}
-	_, err := c.write(ctx, op, nil, func(rh *rabbithole.Client) error {
+	k, err := c.write(ctx, op, nil, func(rh *rabbithole.Client) error {
 		return closed(rh.DeleteExchange(vhost, name))
 	})
+	if err == nil && k.uncertain {
+		err = c.afterDeletion(ctx, vhost, name)
+	}
 	if err != nil {
 		return err
 	}

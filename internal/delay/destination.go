@@ -2,6 +2,7 @@ package delay
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -46,7 +47,7 @@ func (d Destination) ExistingProblems(in *topology.Topology) []retry.Problem {
 		p.errorf("levels", "Levels Differ From the Network",
 			"The delay network %q has %d levels, and a binding for %d would match none of its messages. Set levels = %d.", d.Network, levels, d.Levels, levels)
 	}
-	if q, exists := in.Queue(d.Queue); exists && refusesWhenFull(in.Effective(q, true)) {
+	if q, exists := in.Queue(d.Queue); exists && slices.ContainsFunc(in.Candidates(q, true), refusesWhenFull) {
 		p.errorf("queue", "Full Queue Holds Up the Network",
 			"The queue %q has a length limit and refuses messages when it is full. A network that dead-letters at least once keeps a refused message and offers it again after 180 seconds; "+
 				"32 of them hold up the messages for all destinations that come out of the same level. One that dead-letters at most once loses it. "+

@@ -3,6 +3,7 @@ package functions
 import (
 	"fmt"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
@@ -20,7 +21,8 @@ type arguments struct {
 
 func (a *arguments) refuse(position int64, format string, values ...any) {
 	if a.err == nil {
-		a.err = function.NewArgumentFuncError(position, fmt.Sprintf(format, values...))
+		// Terraform ends the text with a full stop.
+		a.err = function.NewArgumentFuncError(position, strings.TrimSuffix(fmt.Sprintf(format, values...), "."))
 	}
 }
 

@@ -65,11 +65,17 @@ func TestDelayKeyErrors(t *testing.T) {
 		{seconds, "", "orders", 1, "is not a duration"},
 		{seconds, "1e3s", "orders", 1, "is not a duration"},
 		{seconds, "87601h", "orders", 1, "longer than ten years"},
+		{seconds, "9000000h", "orders", 1, "longer than ten years"},
+		{seconds, "1h99999999999999999999s", "orders", 1, "longer than ten years"},
+		{seconds, "-9000000h", "orders", 1, "is negative"},
 		{network{"1s", 30}, "1s", "orders", 0, "at most 29 levels"},
 	} {
 		_, failed := call(t, "delay_key", test.network, test.delay, test.destination)
 		if failed == nil || failed.argument != test.argument || !strings.Contains(failed.text, test.text) {
 			t.Errorf("%v: %+v, expected %q at argument %d", test, failed, test.text, test.argument)
+		}
+		if failed != nil && strings.HasSuffix(failed.text, ".") {
+			t.Errorf("%v: Terraform ends %q with a second full stop", test, failed.text)
 		}
 	}
 }

@@ -7,8 +7,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
+	"strings"
+	"syscall"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -30,13 +33,43 @@ var ErrNotFound = errors.New("the queue does not exist")
 // permissions in it.
 var ErrVhost = errors.New("the broker refuses access to the virtual host")
 
+// Errors of [Dialer.Open] if no RabbitMQ answers.
+var (
+	ErrClosedEarly = errors.New("the connection was closed before RabbitMQ answered, as a load balancer does whose backend is down")
+	ErrSilent      = fmt.Errorf("no answer within %s", connectTimeout)
+	ErrProtocol    = errors.New("a server answers there that does not speak AMQP 0-9-1")
+)
+
 // RefusedError says that the user lacks a permission, or may not log in.
 type RefusedError struct {
 	// Reason is the broker's own.
 	Reason string
+	// Silent says that the connection ended without a word after the login was sent,
+	// which is how RabbitMQ refuses it (rabbit_reader:auth_fail/5, 3.10 to 4.3). A node
+	// that dies at that moment looks the same.
+	Silent bool
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("the broker says %q", e.Reason) }
+
+// LimitError says that a limit for connections is reached.
+type LimitError struct {
+	// Reason is the broker's own, such as "access to vhost 'v' refused for user 'u':
+	// connection limit (1) is reached".
+	Reason string
+}
+
+func (e *LimitError) Error() string { return fmt.Sprintf("the broker says %q", e.Reason) }
+
+// Of says what the limit is for: "node", "user" or "vhost".
+func (e *LimitError) Of() string {
+	for _, of := range []string{"node", "user"} {
+		if strings.Contains(e.Reason, of+" connection limit (") {
+			return of
+		}
+	}
+	return "vhost"
+}
 
 // BrokerError is any other error that the broker reports, such as
 // INTERNAL_ERROR (541) from a queue that is going away.
@@ -50,6 +83,61 @@ func (e *BrokerError) Error() string { return fmt.Sprintf("the broker says %q (%
 
 // Internal says that the broker failed at the request: INTERNAL_ERROR (541).
 func (e *BrokerError) Internal() bool { return e.Code == amqp.InternalError }
+
+// Stopping says that the node ends connections: CONNECTION_FORCED (320).
+func (e *BrokerError) Stopping() bool { return e.Code == amqp.ConnectionForced }
+
+// UnavailableError says that a queue exists, or may exist, and cannot be asked. What
+// it holds is unknown.
+type UnavailableError struct {
+	Queue string
+	// Answer is what came instead of an answer, such as `no answer within 15s`.
+	Answer string
+	// Silent says that there was no answer at all.
+	Silent bool
+}
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("queue %q cannot be asked: %s", e.Queue, e.Answer)
+}
+
+// answerTime is how long a queue may take to answer a passive declaration. RabbitMQ
+// 4.0.5 takes 67 s to answer for a classic queue whose node is down.
+const answerTime = 15 * time.Second
+
+// noQueue begins the text of a 404 for a queue that does not exist. RabbitMQ gives
+// other texts for a queue that exists: "home node 'n' of durable queue 'q' in vhost
+// '/' is down or inaccessible", "queue 'q' in vhost '/' has crashed …", "… process is
+// stopped …", "failed to perform operation on queue 'q' in vhost '/' due to timeout"
+// (rabbit_amqqueue:not_found/1 and priv_absent/4, 3.10 to 4.3).
+const noQueue = "NOT_FOUND - no queue '"
+
+func saysNoQueue(refusal *amqp.Error) bool {
+	return refusal.Code == amqp.NotFound && strings.HasPrefix(refusal.Reason, noQueue)
+}
+
+// queueError explains an error of a request to one queue: [ErrNotFound] only if the
+// broker says that there is no such queue.
+func queueError(ctx context.Context, queue string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var unavailable *UnavailableError
+	if errors.As(context.Cause(ctx), &unavailable) {
+		return unavailable
+	}
+	var refusal *amqp.Error
+	if ctx.Err() == nil && errors.As(err, &refusal) && refusal.Code == amqp.NotFound && !saysNoQueue(refusal) {
+		return &UnavailableError{Queue: queue, Answer: fmt.Sprintf("the broker says %q", refusal.Reason)}
+	}
+	return fmt.Errorf("queue %q: %w", queue, explain(ctx, err))
+}
+
+// Patience returns a context that ends with an [UnavailableError] if the queue has not
+// answered after the given time.
+func Patience(ctx context.Context, queue string, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, &UnavailableError{Queue: queue, Answer: fmt.Sprintf("no answer within %s", limit), Silent: true})
+}
 
 // Dialer holds the settings of connections to one broker.
 type Dialer struct {
@@ -71,9 +159,15 @@ type Depth struct {
 // Session is a connection to one virtual host. It is not safe for concurrent
 // use.
 type Session struct {
-	socket     net.Conn
+	socket     *socket
 	connection *amqp.Connection
 	username   string
+	blocking   *blocking
+	traits     Traits
+	// patience is how long the broker may make no headway with what is published.
+	patience time.Duration
+	// another opens a second connection of the same kind.
+	another func(ctx context.Context) (*Session, error)
 }
 
 // Open connects to a virtual host.
@@ -82,18 +176,24 @@ func (d Dialer) Open(ctx context.Context, vhost string) (*Session, error) {
 	if err != nil || u.Host == "" {
 		return nil, errors.New("the AMQP address is not valid")
 	}
-	s := &Session{username: d.Username}
+	s := &Session{username: d.Username, patience: confirmPatience}
+	s.another = func(ctx context.Context) (*Session, error) { return d.Open(ctx, vhost) }
 	// amqp091 has no contexts: closing the socket ends what is under way.
 	stop := func() bool { return true }
 	dial := func(network, address string) (net.Conn, error) {
 		dialer := net.Dialer{Timeout: connectTimeout}
-		s.socket, err = dialer.DialContext(ctx, network, address)
+		connection, err := dialer.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
+		s.socket = newSocket(connection)
 		stop = context.AfterFunc(ctx, func() { _ = s.socket.Close() })
 		// amqp091 clears the deadline once the connection is open.
-		return s.socket, s.socket.SetDeadline(time.Now().Add(connectTimeout))
+		if err := s.socket.SetDeadline(time.Now().Add(connectTimeout)); err != nil || u.Scheme != "amqps" {
+			return newLegible(s.socket), err
+		}
+		secure := tls.Client(s.socket, d.tlsConfig(u.Hostname()))
+		return newLegible(secure), secure.HandshakeContext(ctx)
 	}
 	config := amqp.Config{
 		SASL:       []amqp.Authentication{&amqp.PlainAuth{Username: d.Username, Password: d.Password}},
@@ -102,27 +202,79 @@ func (d Dialer) Open(ctx context.Context, vhost string) (*Session, error) {
 		Dial:       dial,
 		Properties: amqp.Table{"connection_name": "terraform-provider-rabbitmq"},
 	}
-	if u.Scheme == "amqps" {
-		config.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		if d.TLS != nil {
-			config.TLSClientConfig = d.TLS.Clone()
-		}
-		config.TLSClientConfig.ServerName = u.Hostname()
-	}
 	// The URL holds no credentials, so that no error can repeat them.
-	s.connection, err = amqp.DialConfig(u.Scheme+"://"+u.Host+"/", config)
+	s.connection, err = amqp.DialConfig("amqp://"+u.Host+"/", config)
 	stop()
 	if err != nil {
 		if s.socket != nil {
 			_ = s.socket.Close()
 		}
-		return nil, explain(ctx, err)
+		return nil, explainOpen(ctx, err)
 	}
+	s.blocking = watchBlocking(s.connection)
 	return s, nil
+}
+
+func (d Dialer) tlsConfig(server string) *tls.Config {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if d.TLS != nil {
+		config = d.TLS.Clone()
+	}
+	config.ServerName = server
+	return config
+}
+
+// limitReached ends what RabbitMQ says when it refuses a connection for a limit of the
+// node, the user or the virtual host (rabbit_reader:handle_method0/2, 3.10 to 4.3).
+const limitReached = ") is reached"
+
+// explainOpen is explain for a connection that did not come about. amqp091 makes
+// FRAME_ERROR of whatever ends the socket, and ErrVhost of an end while the virtual host
+// is opened, which RabbitMQ itself always gives a reason for.
+func explainOpen(ctx context.Context, err error) error {
+	var told *amqp.Error
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ErrClosedEarly
+	case !errors.As(err, &told):
+		return err
+	case errors.Is(err, amqp.ErrCredentials):
+		return &RefusedError{Reason: told.Reason, Silent: true}
+	case told.Server && told.Code == amqp.NotAllowed && strings.Contains(told.Reason, limitReached):
+		return &LimitError{Reason: told.Reason}
+	case told.Server:
+		return explain(ctx, err)
+	case errors.Is(err, amqp.ErrSASL):
+		return errors.New(told.Reason)
+	case strings.HasSuffix(told.Reason, "i/o timeout"):
+		return ErrSilent
+	case errors.Is(err, amqp.ErrVhost), errors.Is(err, amqp.ErrClosed), strings.HasSuffix(told.Reason, io.EOF.Error()),
+		strings.HasPrefix(told.Reason, "read "), strings.HasPrefix(told.Reason, "write "):
+		return ErrClosedEarly
+	default:
+		return ErrProtocol
+	}
+}
+
+// Cluster returns the name of the cluster that the connection leads to, as its node
+// said at the start of the connection (rabbit_reader:server_properties/1, 3.10 to 4.3),
+// or "" if it named none.
+func (s *Session) Cluster() string {
+	switch name := s.connection.Properties["cluster_name"].(type) {
+	case string:
+		return name
+	case []byte:
+		return string(name)
+	default:
+		return ""
+	}
 }
 
 // Close ends the connection.
 func (s *Session) Close() error {
+	s.socket.release()
 	err := s.connection.CloseDeadline(time.Now().Add(2 * time.Second))
 	if errors.Is(err, amqp.ErrClosed) {
 		return nil
@@ -172,10 +324,12 @@ func (s *Session) Probe(ctx context.Context, queue string) error {
 	if err == nil {
 		err = channel.Close()
 	}
-	return explain(ctx, err)
+	return queueError(ctx, queue, err)
 }
 
-// look declares all queues passively and raises depths to what it finds.
+// look declares all queues passively and raises depths to what it finds. It leaves
+// out queues that do not exist. A queue that cannot be asked is an
+// [UnavailableError].
 func (s *Session) look(ctx context.Context, queues []string, depths map[string]Depth) error {
 	defer s.endWith(ctx)()
 	var channel *amqp.Channel
@@ -186,14 +340,13 @@ func (s *Session) look(ctx context.Context, queues []string, depths map[string]D
 				return explain(ctx, err)
 			}
 		}
-		q, err := channel.QueueDeclarePassive(name, true, false, false, false, nil)
-		var refusal *amqp.Error
+		q, err := s.ask(ctx, channel, name)
 		switch {
-		case errors.As(err, &refusal) && refusal.Code == amqp.NotFound:
+		case errors.Is(err, ErrNotFound):
 			channel = nil // the broker closes it with every refusal
 			delete(depths, name)
 		case err != nil:
-			return fmt.Errorf("queue %q: %w", name, explain(ctx, err))
+			return err
 		default:
 			depths[name] = Depth{
 				Ready:     max(q.Messages, depths[name].Ready),
@@ -205,6 +358,15 @@ func (s *Session) look(ctx context.Context, queues []string, depths map[string]D
 		return explain(ctx, channel.Close())
 	}
 	return nil
+}
+
+// ask declares one queue passively. If there is no answer in time, the session ends.
+func (s *Session) ask(ctx context.Context, channel *amqp.Channel, queue string) (amqp.Queue, error) {
+	ctx, stop := Patience(ctx, queue, answerTime)
+	defer stop()
+	defer s.endWith(ctx)()
+	q, err := channel.QueueDeclarePassive(queue, true, false, false, false, nil)
+	return q, queueError(ctx, queue, err)
 }
 
 // ReadyCount returns the exact number of ready messages of one queue. It
@@ -239,7 +401,7 @@ func explain(ctx context.Context, err error) error {
 	switch {
 	case !errors.As(err, &refusal):
 		return err
-	case refusal.Code == amqp.NotFound:
+	case saysNoQueue(refusal):
 		return ErrNotFound
 	case refusal.Code == amqp.NotAllowed, errors.Is(err, amqp.ErrVhost):
 		return fmt.Errorf("%w: %s", ErrVhost, refusal.Reason)
@@ -247,8 +409,6 @@ func explain(ctx context.Context, err error) error {
 		return &RefusedError{Reason: refusal.Reason}
 	case refusal.Server:
 		return &BrokerError{Code: refusal.Code, Reason: refusal.Reason}
-	case refusal.Code == amqp.FrameError, refusal.Code == amqp.SyntaxError:
-		return errors.New("a server answers there that does not speak AMQP 0-9-1")
 	default:
 		return errors.New(refusal.Reason)
 	}

@@ -30,8 +30,8 @@ type Parked struct {
 	Position int
 	// OriginQueue is where the message failed: the queue of its latest death
 	// that was not an expiry, because waiting queues come after those that fail.
-	// When it only ever expired it is the queue of its first death. In a retry
-	// chain that is the work queue.
+	// When it only ever expired it is the queue of its first death. When its latest
+	// death was in a retry chain it is the work queue of that chain.
 	OriginQueue string
 	// Reason is that of its latest death, if that was in OriginQueue, and else
 	// of its latest one there.
@@ -50,6 +50,10 @@ type Parked struct {
 
 	reader *reader
 }
+
+// Illegible says that the message has headers that cannot be read. What they would
+// tell is not known.
+func (p Parked) Illegible() bool { return p.delivery.Headers[Illegible] == true }
 
 // ContentType is that of the publisher.
 func (p Parked) ContentType() string { return p.delivery.ContentType }
@@ -77,25 +81,19 @@ type death struct {
 // keeps exchange, routing keys and time of its first death. x-first-death-*
 // names the entry of the first death, and so that entry has the key that the
 // message was published with.
-func newParked(m Message, position int) Parked {
+func newParked(m Message, position int, workQueue func(string) string) Parked {
 	h := m.delivery.Headers
 	p := Parked{Message: m, Position: position, Exchange: m.delivery.Exchange, RoutingKey: m.delivery.RoutingKey}
 	deaths := deathsOf(h)
 	if len(deaths) == 0 {
 		return p
 	}
-	latest, first := deaths[0], firstDeath(h, deaths)
+	first := firstDeath(h, deaths)
 	if text(h, "x-last-death-queue") == "" {
 		// No order but by time before 3.13.
 		slices.SortStableFunc(deaths[1:], func(a, b death) int { return b.time.Compare(a.time) })
 	}
-	origin := first
-	if i := slices.IndexFunc(deaths, func(d death) bool { return d.reason != Expired }); i >= 0 {
-		origin = deaths[i]
-	}
-	if latest.queue == origin.queue {
-		origin = latest
-	}
+	origin := originOf(deaths, first, workQueue)
 	p.OriginQueue, p.Reason = origin.queue, origin.reason
 	p.Exchange, p.RoutingKey = first.exchange, first.key
 	p.FirstDeath, p.LastDeath = first.time, first.time
@@ -111,6 +109,24 @@ func newParked(m Message, position int) Parked {
 		}
 	}
 	return p
+}
+
+// originOf returns the death that tells where the message failed.
+func originOf(deaths []death, first death, workQueue func(string) string) death {
+	origin, latest := first, deaths[0]
+	if i := slices.IndexFunc(deaths, func(d death) bool { return d.reason != Expired }); i >= 0 {
+		origin = deaths[i]
+	}
+	if workQueue != nil {
+		work := workQueue(latest.queue)
+		if i := slices.IndexFunc(deaths, func(d death) bool { return d.queue == work }); i >= 0 {
+			origin = deaths[i]
+		}
+	}
+	if latest.queue == origin.queue {
+		return latest
+	}
+	return origin
 }
 
 func firstDeath(h amqp.Table, deaths []death) death {

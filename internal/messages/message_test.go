@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,20 @@ func TestDeaths(t *testing.T) {
 			},
 			origin: "two", reason: "rejected", key: "k", attempts: 4, first: 100, last: 120,
 		},
+		"expired in the work queue of a chain after it failed elsewhere": {
+			headers: amqp.Table{
+				"x-first-death-queue": "one", "x-first-death-reason": "rejected", "x-last-death-queue": "work of a chain",
+				"x-death": []any{died("work of a chain", "expired", "dlx", 1, 120, "one"), died("one", "rejected", "in", 7, 100, "k")},
+			},
+			origin: "work of a chain", reason: "expired", key: "k", first: 100, last: 120,
+		},
+		"expired in a tier of a chain after it failed there": {
+			headers: amqp.Table{
+				"x-first-death-queue": "work of a chain", "x-first-death-reason": "rejected", "x-last-death-queue": "tier of a chain",
+				"x-death": []any{died("tier of a chain", "expired", "dlx", 1, 120, "one"), died("work of a chain", "rejected", "in", 7, 100, "k")},
+			},
+			origin: "work of a chain", reason: "rejected", key: "k", attempts: 7, first: 100, last: 120,
+		},
 		"nonsense of a publisher": {
 			headers: amqp.Table{"x-death": []any{"x", amqp.Table{"count": "many"}, int32(1), nil}, "x-first-death-queue": int32(3)},
 			key:     "delivered",
@@ -87,7 +102,12 @@ func TestDeaths(t *testing.T) {
 		"no array": {headers: amqp.Table{"x-death": "x"}, key: "delivered"},
 		"nothing":  {key: "delivered"},
 	} {
-		p := newParked(Message{amqp.Delivery{Headers: c.headers, RoutingKey: "delivered", Exchange: "parking"}}, 1)
+		p := newParked(Message{amqp.Delivery{Headers: c.headers, RoutingKey: "delivered", Exchange: "parking"}}, 1, func(queue string) string {
+			if strings.HasSuffix(queue, " of a chain") {
+				return "work of a chain"
+			}
+			return ""
+		})
 		if p.OriginQueue != c.origin || p.Reason != c.reason || p.RoutingKey != c.key || p.Attempts != c.attempts {
 			t.Errorf("%s: %+v", name, p)
 		}

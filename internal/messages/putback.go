@@ -22,6 +22,8 @@ import (
 // that would route them elsewhere. Everything else stays, but for a user id that
 // is not ours, which RabbitMQ would refuse, and the count of deliveries.
 func (s *Session) PutBack(ctx context.Context, queue string, only []string, held []Message) (left []Message, err error) {
+	ctx, stop := s.unlessBlocked(ctx)
+	defer stop()
 	defer s.endWith(ctx)()
 	p := publisher{session: s, queue: queue, only: only}
 	defer p.close()
@@ -34,8 +36,12 @@ func (s *Session) PutBack(ctx context.Context, queue string, only []string, held
 }
 
 // MayPutBack says whether the user may do what [Session.PutBack] needs, with a
-// [RefusedError] when not. It publishes a message that no queue gets.
+// [RefusedError] when not, and with a [BlockedError] and the end of the
+// connection while the broker blocks publishers. It publishes a message that no
+// queue gets.
 func (s *Session) MayPutBack(ctx context.Context, queue string) error {
+	ctx, stop := s.unlessBlocked(ctx)
+	defer stop()
 	defer s.endWith(ctx)()
 	p := publisher{session: s, queue: queue}
 	defer p.close()
@@ -45,8 +51,11 @@ func (s *Session) MayPutBack(ctx context.Context, queue string) error {
 			return explain(ctx, other)
 		}
 		if p.may(p.fanout) {
-			return nil
+			err = nil
 		}
+	}
+	if err == nil {
+		err = p.answer()
 	}
 	return explain(ctx, err)
 }
@@ -62,6 +71,8 @@ type publisher struct {
 	channel *amqp.Channel
 	returns chan amqp.Return
 	closed  chan *amqp.Error
+	// ended is why the broker closed the channel, once it was asked for.
+	ended error
 	// fanout is the exchange that was made, "" when there is none.
 	fanout string
 }
@@ -130,7 +141,9 @@ func (p *publisher) declare(ctx context.Context) error {
 	return err
 }
 
-// open opens a channel with confirms if there is none.
+// open opens a channel with confirms if there is none. It can hold as many
+// returned messages as a batch has: they come before the confirms, nobody reads
+// them until then, and amqp091 drops what it cannot hand over.
 func (p *publisher) open() error {
 	if p.channel != nil && !p.channel.IsClosed() {
 		return nil
@@ -139,8 +152,8 @@ func (p *publisher) open() error {
 	if err != nil {
 		return err
 	}
-	p.channel = channel
-	p.returns = channel.NotifyReturn(make(chan amqp.Return, 1))
+	p.channel, p.ended = channel, nil
+	p.returns = channel.NotifyReturn(make(chan amqp.Return, RedriveBatch))
 	p.closed = channel.NotifyClose(make(chan *amqp.Error, 1))
 	return channel.Confirm(false)
 }
@@ -221,6 +234,17 @@ func (p *publisher) copy(m Message) amqp.Publishing {
 		copied.UserId = d.UserId
 	}
 	return copied
+}
+
+// answer makes a request that the broker does not answer while it blocks
+// publishers: of a connection that has published nothing before it takes one
+// message even then, and reads nothing more (rabbit_reader, 3.10 to 4.3).
+func (p *publisher) answer() error {
+	channel, err := p.session.connection.Channel()
+	if err != nil {
+		return err
+	}
+	return channel.Close()
 }
 
 // close deletes the exchange that was made.

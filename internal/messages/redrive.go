@@ -1,23 +1,28 @@
 package messages
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"strings"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// The headers that a redrive adds: how often the message was redriven, an
-// integer, and when last, a timestamp.
+// The headers that a redrive adds: how often the message was redriven, and when
+// last.
 const (
 	RedriveCount = "redrive-count"
 	RedrivenAt   = "redriven-at"
+)
+
+// AddedHeaders says in which form a redrive adds its headers.
+type AddedHeaders string
+
+// TypedHeaders, which is also the zero value, are an integer and a timestamp;
+// TextHeaders are both text, for clients that take no other headers.
+const (
+	TypedHeaders AddedHeaders = "typed"
+	TextHeaders  AddedHeaders = "text"
+	NoHeaders    AddedHeaders = "none"
 )
 
 // RedriveBatch is how many messages are published before they are acknowledged.
@@ -27,12 +32,19 @@ const (
 const RedriveBatch = 250
 
 const (
-	// confirmPatience is how long the broker has to confirm what was published.
+	// confirmPatience is how long the broker has to confirm a message or to take
+	// in another byte of one.
 	confirmPatience = time.Minute
+	// batchBytes is how many bytes of bodies a batch has at most, unless it is a
+	// single message.
+	batchBytes = 4 << 20
 	// progressEvery is the time between two reports.
 	progressEvery = time.Second
 	// pacedBatch is how long a batch may take to fill when a rate is set.
 	pacedBatch = 100 * time.Millisecond
+	// endPatience is how long a run that was told to end may take to acknowledge what
+	// was published, and again to give back the rest.
+	endPatience = time.Second
 )
 
 // Route says where a message is published.
@@ -44,6 +56,12 @@ type Route struct {
 	RoutingKey string
 	// Drop are headers that the message must not keep.
 	Drop []string
+	// Fanout says that Exchange routes by nothing that a message has. So the
+	// message keeps its CC and BCC, which elsewhere route it to more queues.
+	Fanout bool
+	// Topic says that Exchange is a topic exchange, where a user may have
+	// permissions for some routing keys only.
+	Topic bool
 }
 
 // String names the destination in errors.
@@ -66,6 +84,10 @@ type RedriveOptions struct {
 	// Route says where a message goes; a message without a route stays. A
 	// discard has none.
 	Route func(Parked) (Route, bool)
+	// Headers says which headers a redrive adds.
+	Headers AddedHeaders
+	// Strict lets messages stay that a redrive would change otherwise.
+	Strict bool
 	// Progress is called about once per second, and at the end. It may be nil.
 	Progress func(Outcome)
 }
@@ -81,31 +103,43 @@ type Outcome struct {
 	// WithoutOrigin were selected and stay, because nothing tells where they
 	// belong.
 	WithoutOrigin int
+	// Changed were selected and lose a property or a header in a redrive. With
+	// [RedriveOptions.Strict] they stay.
+	Changed int
+	// Refused are messages that the broker refuses to take again, and those whose
+	// headers cannot be read. They stay. Of
+	// more than [maxRefused] only the first are here; RefusedCount counts all.
+	Refused      []Refusal
+	RefusedCount int
+	// Twice counts messages that were published and that are in the queue as well,
+	// unless the broker has not taken them or taken the acknowledgement: it did
+	// not say.
+	Twice int
 }
 
-// UnroutableError says that no queue took a message.
-type UnroutableError struct {
-	Route Route
-	// Count is the number of messages.
-	Count int
-	// Reason is the broker's own.
+// maxRefused is how many refused messages an outcome names.
+const maxRefused = 20
+
+// Refusal is a message that the broker refuses.
+type Refusal struct {
+	// ID is the message's id, "" when its publisher gave none.
+	ID string
+	// Position is the place in the queue at the start, from 1 at the head.
+	Position int
+	// Reason is the broker's own, unless the headers cannot be read.
 	Reason string
-}
-
-func (e *UnroutableError) Error() string {
-	if e.Route.Exchange == "" {
-		return fmt.Sprintf("%s does not exist: the broker returned %d of the messages with %q", e.Route, e.Count, e.Reason)
-	}
-	return fmt.Sprintf("%s leads to no queue for %d of the messages: the broker says %q", e.Route, e.Count, e.Reason)
 }
 
 // ErrNotTaken says that the broker refused messages, as a queue does that is
 // over its length limit and rejects what is published.
 var ErrNotTaken = errors.New("the broker did not take the messages; the destination may be full and reject what is published")
 
-// ErrNotConfirmed says that the broker did not answer in time, as one does that
-// has blocked publishers because memory or disk ran short.
-var ErrNotConfirmed = fmt.Errorf("the broker did not confirm the messages within %s; it may have blocked publishers because memory or disk ran short, or the destination was just recovering; try again when it is well", confirmPatience)
+// ErrNotConfirmed says that the broker did not answer in time.
+var ErrNotConfirmed = fmt.Errorf("the broker confirmed nothing within %s; the destination may be without a leader or recovering; try again when it is well", confirmPatience)
+
+// ErrUnknownReturn says that the broker returned a message that is none of those
+// that were published, because something rewrote it.
+var ErrUnknownReturn = errors.New("the broker returned a message that does not look like any of those published; a message interceptor or plugin may rewrite messages")
 
 // Redrive moves messages of the queue to where options.Route says. It publishes
 // a batch with confirms and as mandatory, acknowledges it, and waits until the
@@ -115,20 +149,31 @@ var ErrNotConfirmed = fmt.Errorf("the broker did not confirm the messages within
 //
 // The outcome is valid together with an error.
 func (s *Session) Redrive(ctx context.Context, queue string, options RedriveOptions) (Outcome, error) {
-	p := &publisher{session: s}
-	defer p.close()
-	return s.work(ctx, queue, options, func(ctx context.Context, batch []outgoing) ([]outgoing, error) {
-		return p.publishBatch(ctx, batch)
-	})
+	loses := func(m outgoing) bool { return m.loses(s.username) }
+	if options.DryRun {
+		return s.work(ctx, queue, options, nil, loses)
+	}
+	// A connection of its own: while the broker blocks publishers it reads nothing
+	// from theirs, and the messages must come and go back all the same.
+	to, err := s.another(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer to.Close() //nolint:errcheck // every message was confirmed, or counts as not taken
+	p := &redriver{publisher: publisher{session: to}, headers: options.Headers, keys: map[string]bool{}}
+	if err := p.ready(ctx); err != nil {
+		return Outcome{}, err
+	}
+	return s.work(ctx, queue, options, p.publishBatch, loses)
 }
 
 // Discard deletes messages of the queue. What is not selected stays in its
 // place. The outcome is valid together with an error.
 func (s *Session) Discard(ctx context.Context, queue string, options RedriveOptions) (Outcome, error) {
 	options.Route = func(Parked) (Route, bool) { return Route{}, true }
-	return s.work(ctx, queue, options, func(_ context.Context, batch []outgoing) ([]outgoing, error) {
-		return batch, nil
-	})
+	return s.work(ctx, queue, options, func(_ context.Context, batch []outgoing) (fate, error) {
+		return fate{done: batch}, nil
+	}, nil)
 }
 
 // outgoing is a message that was selected.
@@ -137,40 +182,79 @@ type outgoing struct {
 	route Route
 }
 
-// handler does with a batch what has to be done before it is acknowledged. It
-// returns the messages for which that is certain, also with an error.
-type handler func(ctx context.Context, batch []outgoing) (done []outgoing, err error)
+// fate is what became of the messages of a batch. Those that are in none of the
+// lists are where they were.
+type fate struct {
+	// done were taken for certain. Of unknown nothing tells. unsent were not
+	// published.
+	done, unknown, unsent []outgoing
+
+	refused []Refusal
+}
+
+func (f *fate) add(other fate) {
+	f.done = append(f.done, other.done...)
+	f.unknown = append(f.unknown, other.unknown...)
+	f.refused = append(f.refused, other.refused...)
+}
+
+// handler does with a batch what has to be done before it is acknowledged. The
+// fate is valid together with an error.
+type handler func(ctx context.Context, batch []outgoing) (fate, error)
 
 // run is a redrive or a discard under way.
 type run struct {
-	options  RedriveOptions
-	pass     *Pass
-	handle   handler
-	batch    []outgoing
-	size     int
+	options RedriveOptions
+	pass    *Pass
+	handle  handler
+	// loses says that a message would change, nil where none is published.
+	loses    func(outgoing) bool
 	outcome  Outcome
 	pace     pace
 	reported time.Time
-	// transactional are the readers whose channel has transactions.
-	transactional map[*reader]bool
+	// batch holds what was selected, bytes of bodies.
+	batch       []outgoing
+	size, bytes int
+	// handled holds what is to be acknowledged.
+	handled []Parked
 }
 
-func (s *Session) work(ctx context.Context, queue string, options RedriveOptions, handle handler) (Outcome, error) {
-	pass, err := s.Pass(ctx, queue, PassOptions{})
+func (s *Session) work(ctx context.Context, queue string, options RedriveOptions, handle handler, loses func(outgoing) bool) (Outcome, error) {
+	pass, err := s.Pass(ctx, queue, PassOptions{First: options.first(), Most: RedriveBatch})
 	if err != nil {
 		return Outcome{}, err
 	}
 	r := &run{
-		options: options, pass: pass, handle: handle, size: options.batch(), pace: pace{perSecond: options.PerSecond},
-		reported: time.Now(), transactional: map[*reader]bool{},
+		options: options, pass: pass, handle: handle, loses: loses, size: options.batch(), pace: pace{perSecond: options.PerSecond},
+		reported: time.Now(),
 	}
 	r.outcome.Total = pass.Total()
 	err = r.all(ctx)
-	if closing := pass.Close(context.WithoutCancel(ctx)); err == nil {
+	if closing := r.close(ctx); err == nil {
 		err = closing
 	}
 	r.report(true)
 	return r.outcome, err
+}
+
+// close gives back what stays. A run that was told to end does not wait for the
+// broker: it gives back what a connection held that ends.
+func (r *run) close(ctx context.Context) error {
+	within := context.WithoutCancel(ctx)
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(within, endPatience)
+		defer cancel()
+	}
+	return r.pass.Close(within)
+}
+
+// first is the first window: nothing tells yet how large messages are.
+func (o RedriveOptions) first() int {
+	if o.Max > 0 {
+		return min(o.Max, leastWindow)
+	}
+	return leastWindow
 }
 
 func (o RedriveOptions) batch() int {
@@ -184,81 +268,128 @@ func (r *run) all(ctx context.Context) error {
 	for !r.full() {
 		m, more, err := r.pass.Next(ctx)
 		if err != nil {
-			return err
+			return r.end(ctx, err)
 		}
 		if !more {
 			break
 		}
 		r.outcome.Seen++
 		r.report(false)
-		if !r.options.Filter.Match(m) {
-			continue
+		if err := r.look(ctx, m); err != nil {
+			return r.end(ctx, err)
 		}
+	}
+	if err := r.flush(ctx); err != nil {
+		return r.end(ctx, err)
+	}
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	return r.pass.Finish(ctx)
+}
+
+// end acknowledges what was handled before err.
+func (r *run) end(ctx context.Context, err error) error {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	if ctx.Err() == nil {
+		within = ctx
+	}
+	defer cancel()
+	if settling := r.settle(within); settling != nil && ctx.Err() == nil && settling.Error() != err.Error() {
+		return errors.Join(err, settling)
+	}
+	return err
+}
+
+func (r *run) full() bool {
+	return r.options.Max > 0 && r.outcome.Done+len(r.handled)+len(r.batch) >= r.options.Max
+}
+
+// look does what is due after a message came.
+func (r *run) look(ctx context.Context, m Parked) error {
+	if r.options.Filter.Match(m) {
 		if err := r.add(ctx, m); err != nil {
 			return err
 		}
 	}
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	return r.toTail(ctx)
-}
-
-// toTail reads what is left of the queue after the last selected message: a
-// quorum queue puts what comes back behind what came back before, and so the
-// order stays only if everything comes back.
-func (r *run) toTail(ctx context.Context) error {
-	for {
-		if _, more, err := r.pass.Next(ctx); err != nil || !more {
+	late := r.pass.Due()
+	slow := r.options.PerSecond > 0 && len(r.handled) > 0
+	if late {
+		if err := r.flush(ctx); err != nil {
 			return err
 		}
 	}
-}
-
-func (r *run) full() bool {
-	return r.options.Max > 0 && r.outcome.Done+len(r.batch) >= r.options.Max
+	if late || slow || len(r.handled) >= RedriveBatch {
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if late {
+		return r.pass.Renew(ctx)
+	}
+	// A request brings everything here that is under way, before its answer. So
+	// little is to be under way when the next one is due.
+	r.pass.options.Most = max(leastWindow, RedriveBatch-len(r.handled)-len(r.batch))
+	return nil
 }
 
 func (r *run) add(ctx context.Context, m Parked) error {
 	r.outcome.Selected++
 	route, known := r.options.Route(m)
 	switch {
+	case r.loses != nil && m.Illegible():
+		r.refuse(Refusal{ID: m.ID(), Position: m.Position, Reason: "its headers cannot be read: they are nested too deep or have too many elements"})
+		return nil
 	case !known:
 		r.outcome.WithoutOrigin++
 		return nil
-	case r.options.DryRun:
+	case r.loses != nil && r.loses(outgoing{m, route}):
+		r.outcome.Changed++
+		if r.options.Strict {
+			return nil
+		}
+	}
+	if r.options.DryRun {
 		r.outcome.Done++
 		return nil
 	}
 	if err := r.pace.wait(ctx); err != nil {
 		return err
 	}
-	if r.batch = append(r.batch, outgoing{m, route}); len(r.batch) < r.size {
+	r.batch, r.bytes = append(r.batch, outgoing{m, route}), r.bytes+len(m.Body())
+	if len(r.batch) < r.size && r.bytes < batchBytes {
 		return nil
 	}
 	return r.flush(ctx)
 }
 
-// flush handles and acknowledges the batch.
+// flush handles the batch.
 func (r *run) flush(ctx context.Context) error {
 	batch := r.batch
-	r.batch = nil
+	r.batch, r.bytes = nil, 0
 	if len(batch) == 0 {
 		return nil
 	}
-	done, err := r.handle(ctx, batch)
-	switch settling := r.settle(ctx, done); {
-	case settling != nil && errors.Is(err, ErrCut):
-		return err // the end of the connection, told twice
-	case settling != nil:
-		return errors.Join(err, settling)
+	if err := r.pass.lost(ctx); err != nil {
+		return err
 	}
-	r.outcome.Done += len(done)
+	became, err := r.handle(ctx, batch)
+	for _, m := range became.done {
+		m.delivery.Body, m.delivery.Headers = nil, nil // the tag is enough
+		r.handled = append(r.handled, m.Parked)
+	}
+	r.outcome.Twice += len(became.unknown)
+	r.refuse(became.refused...)
 	return err
 }
 
-// settle acknowledges messages, those of a channel in one transaction, and
-// waits until the broker has taken that.
+func (r *run) refuse(list ...Refusal) {
+	r.outcome.RefusedCount += len(list)
+	r.outcome.Refused = append(r.outcome.Refused, list[:min(len(list), maxRefused-len(r.outcome.Refused))]...)
+}
+
+// settle acknowledges what was handled, the messages of a channel in one
+// transaction, and waits until the broker has taken that.
 //
 // A transaction makes one command of all acknowledgements for a queue
 // (rabbit_channel:ack_cons/3), and a channel sends that to the queue before it
@@ -266,33 +397,48 @@ func (r *run) flush(ctx context.Context) error {
 // the others until the queue has applied these, and drops them if it ends
 // before (rabbit_fifo_client:settle/3; 3.10 to 4.3). Then their messages would
 // be in both queues, however many batches ago they were published.
-func (r *run) settle(ctx context.Context, taken []outgoing) error {
-	byReader := map[*reader][]outgoing{}
-	for _, m := range taken {
-		byReader[m.reader] = append(byReader[m.reader], m)
+func (r *run) settle(ctx context.Context) error {
+	handled := r.handled
+	r.handled = nil
+	if len(handled) == 0 {
+		return nil
 	}
-	for reader, list := range byReader {
-		if err := r.acknowledge(ctx, reader, list); err != nil {
+	byLine := map[*line][]Parked{}
+	for _, m := range handled {
+		byLine[m.reader.line] = append(byLine[m.reader.line], m)
+	}
+	for on, list := range byLine {
+		if err := r.acknowledge(ctx, on, list); err != nil {
+			r.outcome.Twice += len(handled)
 			return err
 		}
+		r.outcome.Done += len(list)
+		handled = handled[len(list):]
 	}
 	return nil
 }
 
-func (r *run) acknowledge(ctx context.Context, reader *reader, list []outgoing) error {
-	defer r.pass.session.endWith(ctx)()
-	if !r.transactional[reader] {
-		if err := reader.channel.Tx(); err != nil {
-			return r.pass.explain(ctx, err)
+// acknowledge fails when the broker has taken the messages back: what is
+// acknowledged afterwards stays in a quorum queue, without an error.
+func (r *run) acknowledge(ctx context.Context, on *line, list []Parked) error {
+	if err := r.pass.lost(ctx); err != nil {
+		return err
+	}
+	if !on.transactional {
+		if err := r.pass.request(ctx, on.channel.Tx); err != nil {
+			return err
 		}
-		r.transactional[reader] = true
+		on.transactional = true
 	}
 	for _, m := range list {
-		if err := r.pass.Take(ctx, m.Parked); err != nil {
+		if err := r.pass.Take(ctx, m); err != nil {
 			return err
 		}
 	}
-	return r.pass.explain(ctx, reader.channel.TxCommit())
+	if err := r.pass.request(ctx, on.channel.TxCommit); err != nil {
+		return err
+	}
+	return r.pass.lost(ctx)
 }
 
 func (r *run) report(last bool) {
@@ -341,141 +487,6 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 }
 
-// publishBatch publishes the messages in their order and returns those that a
-// queue has for certain.
-func (p *publisher) publishBatch(ctx context.Context, batch []outgoing) ([]outgoing, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, confirmPatience, ErrNotConfirmed)
-	defer cancel()
-	defer p.session.endWith(ctx)()
-	if err := p.openForBatch(); err != nil {
-		return nil, &PublishError{batch[0].route, ended(ctx, err)}
-	}
-	confirms := make([]*amqp.DeferredConfirmation, 0, len(batch))
-	prints := make([]string, 0, len(batch))
-	var failed error
-	for _, m := range batch {
-		message := p.redriven(m, time.Now())
-		key := m.key()
-		confirm, err := p.channel.PublishWithDeferredConfirmWithContext(ctx, m.route.Exchange, key, true, false, message)
-		if err != nil {
-			failed = p.notTaken(err)
-			break
-		}
-		confirms = append(confirms, confirm)
-		prints = append(prints, fingerprint(m.route.Exchange, key, message.MessageId, message.CorrelationId, message.Headers, message.Body))
-	}
-	return p.sort(ctx, batch, confirms, prints, failed)
-}
-
-// openForBatch opens a channel that can hold as many returned messages as a
-// batch has: they come before the confirms, and nobody reads them until then.
-func (p *publisher) openForBatch() error {
-	if p.channel != nil && !p.channel.IsClosed() {
-		return nil
-	}
-	channel, err := p.session.connection.Channel()
-	if err != nil {
-		return err
-	}
-	p.channel = channel
-	p.returns = channel.NotifyReturn(make(chan amqp.Return, RedriveBatch))
-	p.closed = channel.NotifyClose(make(chan *amqp.Error, 1))
-	return channel.Confirm(false)
-}
-
-// sort waits for the confirms and tells apart what was taken. A message that
-// looks like a returned one counts as returned.
-func (p *publisher) sort(ctx context.Context, batch []outgoing, confirms []*amqp.DeferredConfirmation, prints []string, failed error) ([]outgoing, error) {
-	taken, at := make([]bool, len(confirms)), batch[0].route
-	for i, c := range confirms {
-		acked, err := c.WaitContext(ctx)
-		taken[i] = acked && err == nil
-		if !taken[i] && failed == nil {
-			failed, at = p.notTaken(err), batch[i].route
-		}
-	}
-	returned, reason := p.returned()
-	var done []outgoing
-	var unroutable *UnroutableError
-	for i, m := range batch[:len(confirms)] {
-		switch {
-		case !taken[i]:
-		case returned[prints[i]]:
-			if unroutable == nil {
-				unroutable = &UnroutableError{Route: m.route, Reason: reason}
-			}
-			unroutable.Count++
-		default:
-			done = append(done, m)
-		}
-	}
-	switch {
-	case failed != nil:
-		return done, &PublishError{at, ended(ctx, failed)}
-	case unroutable != nil:
-		return done, unroutable
-	}
-	return done, nil
-}
-
-// notTaken tells why a confirm was negative or did not come.
-func (p *publisher) notTaken(err error) error {
-	switch {
-	case p.channel.IsClosed():
-	case err != nil:
-		return err
-	default:
-		return ErrNotTaken
-	}
-	if refusal := <-p.closed; refusal != nil {
-		return refusal
-	}
-	return amqp.ErrClosed
-}
-
-func (p *publisher) returned() (prints map[string]bool, reason string) {
-	prints = map[string]bool{}
-	for {
-		select {
-		case r, open := <-p.returns:
-			if !open {
-				return prints, reason
-			}
-			reason = r.ReplyText
-			prints[fingerprint(r.Exchange, r.RoutingKey, r.MessageId, r.CorrelationId, r.Headers, r.Body)] = true
-		default:
-			return prints, reason
-		}
-	}
-}
-
-// ended makes [ErrCut] of a connection that is closed.
-func ended(ctx context.Context, err error) error {
-	var refusal *amqp.Error
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case isCut(err):
-		return ErrCut
-	case errors.As(err, &refusal) && refusal.Code == amqp.NotFound:
-		return fmt.Errorf("the destination does not exist: the broker says %q", refusal.Reason)
-	default:
-		return explain(ctx, err)
-	}
-}
-
-func fingerprint(exchange, key, id, correlation string, headers amqp.Table, body []byte) string {
-	var text bytes.Buffer
-	encoded, err := json.Marshal(plainTable(headers))
-	if err != nil {
-		encoded = nil // a number that JSON has no word for
-	}
-	fmt.Fprintf(&text, "%q %q %q %q %s %x", exchange, key, id, correlation, encoded, body)
-	return text.String()
-}
-
 // key is the routing key to publish with.
 func (m outgoing) key() string {
 	if m.route.RoutingKey != "" {
@@ -510,38 +521,6 @@ func (p Parked) enteredWith() string {
 	return earliest.key
 }
 
-// redriven is the message as it is published again.
-func (p *publisher) redriven(m outgoing, now time.Time) amqp.Publishing {
-	message := p.copy(m.Message)
-	headers := maps.Clone(message.Headers)
-	if headers == nil {
-		headers = amqp.Table{}
-	}
-	count, _ := integer(headers[RedriveCount])
-	maps.DeleteFunc(headers, func(name string, _ any) bool { return brokerHeader(name) })
-	for _, name := range m.route.Drop {
-		delete(headers, name)
-	}
-	if m.route.Exchange == "" {
-		// They would route the message to other queues as well.
-		maps.DeleteFunc(headers, func(name string, _ any) bool { return strings.EqualFold(name, "CC") || strings.EqualFold(name, "BCC") })
-	}
-	headers[RedriveCount], headers[RedrivenAt] = count+1, now.UTC().Truncate(time.Second)
-	message.Headers = headers
-	return message
-}
-
 // Through is the exchange through which the message came to the queue in which
 // it is.
 func (p Parked) Through() string { return p.delivery.Exchange }
-
-// PublishError says that a message could not be published. Nothing tells
-// whether it was.
-type PublishError struct {
-	Route Route
-	Err   error
-}
-
-func (e *PublishError) Error() string { return fmt.Sprintf("publish to %s: %s", e.Route, e.Err) }
-
-func (e *PublishError) Unwrap() error { return e.Err }

@@ -62,7 +62,7 @@ func Unsafe(q topology.Queue, effective topology.Arguments, modern bool) error {
 	}
 	remedy := "A policy with delivery-limit = -1 takes the limit away."
 	if !modern {
-		remedy = "Remove the policy that sets the limit, or declare the queue without one."
+		remedy = "Remove the policy that sets the limit. If it is an argument, move all messages to a queue without one."
 	}
 	return refuse(remedy, "it has a delivery limit of %d, every look counts as a delivery, and the broker removes a message that goes over the limit", limit)
 }

@@ -74,8 +74,33 @@ func (f Filter) Check() []*FilterError {
 	return wrong
 }
 
-// Empty says whether the filter selects every message.
-func (f Filter) Empty() bool { return reflect.ValueOf(f).IsZero() }
+// oldest is a time before any message: the first release of RabbitMQ was in 2007.
+var oldest = time.Date(2007, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Everything says whether the filter selects every dead letter that there is now,
+// although it may have conditions.
+func (f Filter) Everything(now time.Time) bool {
+	anyTime := (f.Before.IsZero() || f.Before.After(now.Add(-time.Second))) && (f.After.IsZero() || f.After.Before(oldest))
+	return f.OriginQueue == "" && f.Reason == "" && f.Exchange == "" && anyKey(f.RoutingKey) &&
+		len(f.Headers) == 0 && anyTime && f.MessageIDs == nil && f.MinAttempts <= 0
+}
+
+// anyKey says whether the pattern matches every routing key. The shortest key,
+// "", is one word.
+func anyKey(pattern string) bool {
+	words := strings.Split(pattern, ".")
+	stars := 0
+	for _, word := range words {
+		switch word {
+		case "#":
+		case "*":
+			stars++
+		default:
+			return pattern == ""
+		}
+	}
+	return stars < len(words) && stars <= 1
+}
 
 // Match says whether the filter selects the message.
 func (f Filter) Match(p Parked) bool {

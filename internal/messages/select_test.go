@@ -65,12 +65,46 @@ func TestCheck(t *testing.T) {
 		"min_attempts": {MinAttempts: -1},
 		"newer_than":   {Before: time.Unix(1, 0), After: time.Unix(1, 0)},
 	} {
-		if wrong := f.Check(); len(wrong) != 1 || wrong[0].Attribute != attribute || f.Empty() {
+		if wrong := f.Check(); len(wrong) != 1 || wrong[0].Attribute != attribute {
 			t.Errorf("%s: %v", attribute, wrong)
 		}
 	}
-	if wrong := (Filter{OriginQueue: "q", Reason: MaxLength, MessageIDs: []string{"a"}, MinAttempts: 1}).Check(); len(wrong) > 0 || !(Filter{}).Empty() {
+	if wrong := (Filter{OriginQueue: "q", Reason: MaxLength, MessageIDs: []string{"a"}, MinAttempts: 1}).Check(); len(wrong) > 0 {
 		t.Error(wrong)
+	}
+}
+
+// A filter that selects everything is none, however it is written: a discard
+// needs all = true for it.
+func TestEverything(t *testing.T) {
+	now := time.Unix(2_000_000_000, 0)
+	for _, c := range []struct {
+		filter Filter
+		want   bool
+	}{
+		{Filter{}, true},
+		{Filter{Headers: map[string]any{}}, true},
+		{Filter{RoutingKey: "#"}, true},
+		{Filter{RoutingKey: "#.#"}, true},
+		{Filter{RoutingKey: "*.#"}, true},
+		{Filter{RoutingKey: "#.*"}, true},
+		{Filter{MinAttempts: 0, Before: now}, true},
+		{Filter{After: time.Unix(1, 0)}, true},
+		{Filter{RoutingKey: "*"}, false},
+		{Filter{RoutingKey: "*.*.#"}, false},
+		{Filter{RoutingKey: "a.#"}, false},
+		{Filter{Headers: map[string]any{"a": nil}}, false},
+		{Filter{MinAttempts: 1}, false},
+		{Filter{MessageIDs: []string{"1"}}, false},
+		{Filter{OriginQueue: "q"}, false},
+		{Filter{Reason: Expired}, false},
+		{Filter{Exchange: "x"}, false},
+		{Filter{Before: now.Add(-time.Hour)}, false},
+		{Filter{After: now.Add(-time.Hour)}, false},
+	} {
+		if got := c.filter.Everything(now); got != c.want {
+			t.Errorf("%+v selects everything: %t", c.filter, got)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package messages
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -63,7 +62,7 @@ func (s *Session) Watch(ctx context.Context, queue string) (*Watch, error) {
 	deliveries, err := channel.ConsumeWithContext(context.WithoutCancel(ctx), queue, watchTag, false, false, false, false,
 		amqp.Table{"x-priority": int32(watchPriority)})
 	if err != nil {
-		return nil, fmt.Errorf("queue %q: %w", queue, explain(ctx, err))
+		return nil, queueError(ctx, queue, err)
 	}
 	go w.collect(deliveries)
 	return w, nil
@@ -87,10 +86,9 @@ func (w *Watch) Held() []Message {
 
 // Depth declares the queue passively. Its consumers include the watch.
 func (w *Watch) Depth(ctx context.Context) (Depth, error) {
-	defer w.session.endWith(ctx)()
-	q, err := w.channel.QueueDeclarePassive(w.queue, true, false, false, false, nil)
+	q, err := w.session.ask(ctx, w.channel, w.queue)
 	if err != nil {
-		return Depth{}, fmt.Errorf("queue %q: %w", w.queue, explain(ctx, err))
+		return Depth{}, err
 	}
 	return Depth{Ready: q.Messages, Consumers: q.Consumers}, nil
 }

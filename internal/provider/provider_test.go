@@ -176,7 +176,7 @@ func amqpAddress(t *testing.T, block config) string {
 	}
 	_, found = s.Apply(t, chain, s.Plan(t, chain, nil, created))
 	for _, address := range []string{"127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:5672"} {
-		if strings.Contains(found.String(), "//"+address+" ") {
+		if strings.Contains(found.String(), "//"+address+": ") {
 			return address
 		}
 	}

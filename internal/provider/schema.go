@@ -19,8 +19,9 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 		Attributes: map[string]schema.Attribute{
 			"endpoint": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "Address of the management API: `http(s)://host[:port][/prefix]`. Required here or as " +
-					"`RABBITMQ_ENDPOINT`.",
+				MarkdownDescription: "Address of the management API: `http(s)://host[:port][/prefix]`, or those of several nodes of one cluster, " +
+					"separated by commas. A request that cannot reach one address goes to the next. Addresses of different clusters are refused. " +
+					"Required here or as `RABBITMQ_ENDPOINT`.",
 			},
 			"username": schema.StringAttribute{
 				Optional:            true,
@@ -32,9 +33,10 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 			},
 			"amqp_endpoint": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "Address for AMQP 0-9-1, `amqp(s)://host[:port]`, over which the provider asks for the exact number of " +
-					"messages before it deletes a queue. Environment: `RABBITMQ_AMQP_ENDPOINT`. Default: the host of `endpoint` and " +
-					"the port of the broker's AMQP listener.",
+				MarkdownDescription: "Address for AMQP 0-9-1, `amqp(s)://host[:port]`, or several addresses of the same cluster, separated by commas. " +
+					"Over AMQP the provider reads the exact number of messages before it deletes a queue. An address of another cluster than that of " +
+					"`endpoint` is refused. Environment: `RABBITMQ_AMQP_ENDPOINT`. Default: the host of `endpoint` that answered, then its other hosts, " +
+					"and the port of each node's AMQP listener.",
 			},
 			"insecure": schema.BoolAttribute{
 				Optional: true,

@@ -3,6 +3,7 @@ package retry
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -71,9 +72,8 @@ func (c Chain) inheritable(displaced topology.Policy) topology.Arguments {
 	return keys
 }
 
-// UnreachableLimit is a length limit that no queue reaches: the largest integer that
-// every JSON reader keeps exact.
-const UnreachableLimit = int64(1)<<53 - 1
+// UnreachableLimit is the shield's.
+const UnreachableLimit = topology.UnreachableLimit
 
 // shield is a policy that changes nothing. RabbitMQ applies one policy to a
 // queue, and so it keeps those of lower priority away. A policy needs at least
@@ -154,7 +154,8 @@ func (c Chain) WeakensDeadLettering(in, wanted *topology.Topology) bool {
 	if p, attached := wanted.Policy(c.AttachPolicy()); attached {
 		after.SetPolicy(p)
 	}
-	return isAtLeastOnce(in.Effective(q, true)) && !isAtLeastOnce(after.Effective(q, true))
+	weak := func(effective topology.Arguments) bool { return !isAtLeastOnce(effective) }
+	return slices.ContainsFunc(in.Candidates(q, true), isAtLeastOnce) && slices.ContainsFunc(after.Candidates(q, true), weak)
 }
 
 func isAtLeastOnce(effective topology.Arguments) bool {

@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -222,7 +223,7 @@ func TestExistingWorkQueueProblems(t *testing.T) {
 		"exclusive":            {onClassic, change(classic, func(q *topology.Queue) { q.Exclusive = true }), rabbit40, []string{"error work_queue.name Exclusive Queue"}},
 		"auto-delete":          {onClassic, change(classic, func(q *topology.Queue) { q.AutoDelete = true }), rabbit40, []string{"warning work_queue.name Queue Deletes Itself"}},
 		"not durable":          {onClassic, change(classic, func(q *topology.Queue) { q.Durable = false }), rabbit40, []string{"warning work_queue.name|durable"}},
-		"dead-letter exchange": {onClassic, queueOf("orders", topology.Classic, "x-dead-letter-exchange", "old"), rabbit40, []string{"error work_queue.name Argument Overrides the Chain|x-dead-letter-exchange=old"}},
+		"dead-letter exchange": {onClassic, queueOf("orders", topology.Classic, "x-dead-letter-exchange", "old"), rabbit40, []string{"error work_queue.name Argument Overrides the Chain|x-dead-letter-exchange=old|move all its messages|Do not change it in another Terraform provider while it holds messages"}},
 		"the chain's own":      {onClassic, queueOf("orders", topology.Classic, "x-dead-letter-exchange", "orders.retry"), rabbit40, nil},
 		"shorter delayed retries": {
 			orders(delaying, attachedTo(topology.Quorum)), queueOf("orders", topology.Quorum, "x-delayed-retry-type", "all", "x-delayed-retry-min", 500, "x-delayed-retry-max", 9000), rabbit40,
@@ -387,5 +388,26 @@ func TestOtherChainOfEveryStrategy(t *testing.T) {
 			c.Policy.Priority = 8
 			expectProblems(t, c.Within(in).PolicyProblems(in, rabbit40), `error work_queue.name Queue Has Another Chain|work queue of the retry chain "bills", whose policy "bills.retry"`)
 		})
+	}
+}
+
+// What an import finds of a create that was broken off at its first object.
+func TestReadFirstObject(t *testing.T) {
+	always := func(string) bool { return true }
+	in := topology.New()
+	in.SetPolicy(topology.Policy{Name: "orders.shield", Pattern: "^orders$", ApplyTo: topology.ApplyToQueues, Priority: 7})
+	if c, _, err := retry.Read("orders", in, always); err != nil || !c.Policy.Shield || c.Policy.Priority != 7 {
+		t.Errorf("%+v, %v", c.Policy, err)
+	}
+	for _, name := range []string{"retries.retry.first", "retries.parking"} {
+		in := topology.New()
+		in.SetExchange(topology.Exchange{Name: name, Type: topology.Headers, Durable: true})
+		if _, _, err := retry.ReadShared("retries", in, always); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		in.SetExchange(topology.Exchange{Name: "retries.redrive", Type: topology.Fanout, Durable: true})
+		if _, _, err := retry.ReadShared("retries", in, always); !errors.Is(err, retry.ErrNoChain) {
+			t.Errorf("%s of a retry chain: %v", name, err)
+		}
 	}
 }

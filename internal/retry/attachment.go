@@ -111,6 +111,7 @@ func (a Attachment) Closing(actual *topology.Topology) []topology.Stage {
 	if !exists {
 		return nil
 	}
+	p.Pattern, _ = topology.WithdrawnPattern(p.Pattern) // where a detachment was broken off
 	p.Definition = p.Definition.Clone()
 	p.Definition[topology.KeyDeadLetterExchange] = a.chain().ParkingExchange()
 	return []topology.Stage{{{SetPolicy: &p}}}
@@ -142,6 +143,9 @@ func (a Attachment) Removal(actual *topology.Topology) []topology.Stage {
 		actual.DeletePolicies(),
 	})
 }
+
+// Targets is like [Chain.Targets].
+func (a Attachment) Targets(in *topology.Topology) []topology.Target { return a.chain().Targets(in) }
 
 // WeakensDeadLettering is like [Chain.WeakensDeadLettering].
 func (a Attachment) WeakensDeadLettering(in, wanted *topology.Topology) bool {
@@ -235,20 +239,23 @@ func (a Attachment) ExistingProblems(in *topology.Topology, f Features) []Proble
 			c.Delays = append(c.Delays, tier.Delay)
 		}
 		c.checkExistingWork(&p, q, f)
-		a.checkFull(&p, in.Effective(q, f.UnlimitedDelivery), q)
+		a.checkFull(&p, in.Candidates(q, f.UnlimitedDelivery), q)
 	}
 	return a.mine(p)
 }
 
 // checkFull warns about a queue that can refuse messages.
-func (a Attachment) checkFull(p *problems, effective topology.Arguments, q topology.Queue) {
-	_, length := effective[topology.MaxLength]
-	_, bytes := effective[topology.MaxLengthBytes]
-	if !length && !bytes {
-		return
+func (a Attachment) checkFull(p *problems, candidates []topology.Arguments, q topology.Queue) {
+	limited := func(effective topology.Arguments) bool {
+		_, length := effective[topology.MaxLength]
+		_, bytes := effective[topology.MaxLengthBytes]
+		return length || bytes
 	}
-	refuses := strings.HasPrefix(effective.String(topology.Overflow), RejectPublish)
-	if refuses || q.Type == topology.Quorum && a.DeadLetterStrategy == AtLeastOnce {
+	refuses := func(effective topology.Arguments) bool {
+		return limited(effective) && strings.HasPrefix(effective.String(topology.Overflow), RejectPublish)
+	}
+	atLeastOnce := q.Type == topology.Quorum && a.DeadLetterStrategy == AtLeastOnce
+	if slices.ContainsFunc(candidates, refuses) || atLeastOnce && slices.ContainsFunc(candidates, limited) {
 		p.warnf("queue", "A Full Queue Holds Up the Tiers",
 			"The queue %q has a length limit and refuses messages when it is full. Tiers that dead-letter at least once keep a refused message and offer it again after 180 seconds; 32 of them "+
 				"hold up the messages of every attached queue. Tiers that dead-letter at most once lose it. Remove the limit.", q.Name)

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -18,16 +19,25 @@ const MaxDelay = 315_360_000_000 * time.Millisecond
 func ParseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	switch {
+	case err != nil && isDuration(text) && strings.HasPrefix(text, "-"), d < 0:
+		return 0, fmt.Errorf("%q is negative: the shortest duration is \"0s\"", text)
+	case err != nil && isDuration(text), d > MaxDelay:
+		return 0, fmt.Errorf("%q is longer than ten years (%s), the longest time-to-live that RabbitMQ accepts", text, FormatDuration(MaxDelay))
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration: write a number and a unit (ms, s, m, h), such as \"500ms\", \"90s\", \"1m30s\" or \"2h\"", text)
-	case d < 0:
-		return 0, fmt.Errorf("%q is negative: the shortest duration is \"0s\"", text)
 	case d%time.Millisecond != 0:
 		return 0, fmt.Errorf("%q is not a whole number of milliseconds, the unit in which RabbitMQ counts", text)
-	case d > MaxDelay:
-		return 0, fmt.Errorf("%q is longer than ten years (%s), the longest time-to-live that RabbitMQ accepts", text, FormatDuration(MaxDelay))
 	}
 	return d, nil
+}
+
+var digits = regexp.MustCompile("[0-9]+")
+
+// isDuration says whether a text has the form of a duration, of any length:
+// [time.ParseDuration] refuses numbers over 292 years as it refuses other text.
+func isDuration(text string) bool {
+	_, err := time.ParseDuration(digits.ReplaceAllString(text, "1"))
+	return err == nil
 }
 
 // FormatDuration writes a duration in its canonical form: the largest units

@@ -8,6 +8,10 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
+// Redeclare says what it takes to change what a queue was declared with.
+const Redeclare = "RabbitMQ fixes this when a queue is declared: move all its messages to another queue, delete it and declare it again. " +
+	"Do not change it in another Terraform provider while it holds messages: that replaces the queue and deletes them."
+
 // ExistingProblems tells why the chain cannot use the existing queues that it
 // names, or what about them its owner should know. A queue that is missing is
 // no problem here: something else may make it in the same run.
@@ -29,7 +33,7 @@ func (c Chain) checkExistingWork(p *problems, q topology.Queue, f Features) {
 		p.errorf(at, "Queue Type Not Supported", "The queue %q is a %s queue, which does not dead-letter messages. A chain needs a classic or a quorum queue.", q.Name, q.Type)
 		return
 	case q.Exclusive:
-		p.errorf(at, "Exclusive Queue", "The queue %q is exclusive to one connection: nobody else can bind it, and it goes with the connection. Declare it without \"exclusive\".", q.Name)
+		p.errorf(at, "Exclusive Queue", "The queue %q is exclusive to one connection: nobody else can bind it, and it goes with the connection. Declare it without \"exclusive\". %s", q.Name, Redeclare)
 		return
 	case q.AutoDelete:
 		p.warnf(at, "Queue Deletes Itself", "The queue %q is deleted with its last consumer, and the chain's bindings with it. Messages that come back from a tier are parked from then on.", q.Name)
@@ -53,8 +57,8 @@ func (c Chain) checkExistingWork(p *problems, q topology.Queue, f Features) {
 func (c Chain) checkOverriding(p *problems, q topology.Queue) {
 	override := func(key, effect string) {
 		p.errorf("work_queue.name", "Argument Overrides the Chain",
-			"The queue %q was declared with %s, which wins over the chain's policy: %s. Declare the queue without this argument.",
-			q.Name, topology.Arguments{key: q.Arguments[key]}.Text(), effect)
+			"The queue %q was declared with %s, which wins over the chain's policy: %s. The chain needs a queue without this argument. %s",
+			q.Name, topology.Arguments{key: q.Arguments[key]}.Text(), effect, Redeclare)
 	}
 	if dlx, set := q.Arguments[topology.DeadLetterExchange]; set && dlx != c.deadLetterExchange() {
 		override(topology.DeadLetterExchange, "rejected messages would go there and not into the chain")
@@ -145,8 +149,8 @@ func (c Chain) checkOtherDeathsOf(p *problems, q topology.Queue, f Features) {
 		if _, set := q.Arguments[key]; set {
 			p.errorf("work_queue.name", "Queue Would Lose Messages",
 				"The queue %q was declared with %s. Before RabbitMQ 3.13 strategy \"routing_key\" cannot tell a message that dies for this reason from a rejected one: it would be "+
-					"sent through a tier, and the broker would drop it later. Declare the queue without this argument.",
-				q.Name, topology.Arguments{key: q.Arguments[key]}.Text())
+					"sent through a tier, and the broker would drop it later. The chain needs a queue without this argument. %s",
+				q.Name, topology.Arguments{key: q.Arguments[key]}.Text(), Redeclare)
 		}
 	}
 }
@@ -169,15 +173,15 @@ func (c Chain) checkExistingLimit(p *problems, q topology.Queue, f Features) {
 	if limit >= 0 && limit <= int64(len(c.Delays)) {
 		p.warnf("delays", "Delivery Limit Ends the Retries Early",
 			"The queue %q has a delivery limit of %d, and RabbitMQ can count every retry as a delivery: a message may be parked before it has had all of its %d attempts. "+
-				"Declare the queue with a higher x-delivery-limit.", q.Name, limit, c.Attempts())
+				"The chain needs a queue with a higher x-delivery-limit. %s", q.Name, limit, c.Attempts(), Redeclare)
 	}
 }
 
 func (c Chain) checkExistingParking(p *problems, q topology.Queue, f Features) {
 	const at = "parking_queue.name"
 	loses := func(key, effect string) {
-		p.errorf(at, "Parking Queue Would Lose Messages", "The queue %q was declared with %s: %s. Declare the queue without this argument.",
-			q.Name, topology.Arguments{key: q.Arguments[key]}.Text(), effect)
+		p.errorf(at, "Parking Queue Would Lose Messages", "The queue %q was declared with %s: %s. The chain needs a queue without this argument. %s",
+			q.Name, topology.Arguments{key: q.Arguments[key]}.Text(), effect, Redeclare)
 	}
 	for _, key := range []string{topology.MaxLength, topology.MaxLengthBytes} {
 		if _, set := q.Arguments[key]; set {
@@ -194,10 +198,11 @@ func (c Chain) checkExistingParking(p *problems, q topology.Queue, f Features) {
 		p.errorf(at, "Queue Type Not Supported", "The queue %q is a %s queue, from which nobody can take a message out. Park messages in a classic or a quorum queue.", q.Name, q.Type)
 	}
 	if !q.Durable {
-		p.errorf(at, "Parking Queue Would Lose Messages", "The queue %q is not durable: a restart of the broker deletes it with all its messages. Declare it durable.", q.Name)
+		p.errorf(at, "Parking Queue Would Lose Messages", "The queue %q is not durable: a restart of the broker deletes it with all its messages. The chain needs a durable one. %s", q.Name, Redeclare)
 	}
 	if q.AutoDelete || q.Exclusive {
-		p.errorf(at, "Parking Queue Would Lose Messages", "The queue %q is deleted with its last consumer or its connection, and parked messages with it. Declare it neither exclusive nor auto-delete.", q.Name)
+		p.errorf(at, "Parking Queue Would Lose Messages", "The queue %q is deleted with its last consumer or its connection, and parked messages with it. "+
+			"The chain needs one that is neither exclusive nor auto-delete. %s", q.Name, Redeclare)
 	}
 	c.checkParkingLimit(p, q, f)
 }
@@ -215,6 +220,6 @@ func (c Chain) checkParkingLimit(p *problems, q topology.Queue, f Features) {
 		limit, what = defaultBrokerLimit, fmt.Sprintf("has no x-delivery-limit, and so RabbitMQ's default of %d", defaultBrokerLimit)
 	}
 	p.warnf("parking_queue.name", "Looking at Parked Messages Deletes Them",
-		"The queue %q %s: a parked message that was looked at and put back more than %d times is deleted. Declare the queue with x-delivery-limit = -1 on RabbitMQ 4.0 and later, "+
-			"and without this argument on 3.x.", q.Name, what, max(limit, 0))
+		"The queue %q %s: a parked message that was looked at and put back more than %d times is deleted. The chain needs a queue with x-delivery-limit = -1 on RabbitMQ 4.0 and later, "+
+			"and without this argument on 3.x. %s", q.Name, what, max(limit, 0), Redeclare)
 }

@@ -107,6 +107,27 @@ func (m member) own() (topology.Policy, bool) {
 	}
 }
 
+// Targets lists the queues to which the chain's own policies apply, if they are listed
+// as they should be and no other policy hides them.
+func (c Chain) Targets(in *topology.Topology) []topology.Target {
+	var targets []topology.Target
+	for _, m := range c.members() {
+		own, has := m.own()
+		if !has {
+			continue
+		}
+		q, exists := in.Queue(m.name)
+		listed, set := in.Policy(own.Name)
+		if !exists || !set || !listed.Equal(own) {
+			continue
+		}
+		if governing := in.Governing(q.Name, q.Type, false); len(governing) == 1 && governing[0].Name == own.Name {
+			targets = append(targets, topology.Target{Policy: own, Queue: q})
+		}
+	}
+	return targets
+}
+
 func (m member) checkPolicies(p *problems, in *topology.Topology, f Features) {
 	kind := m.kind
 	if q, exists := in.Queue(m.name); exists {

@@ -253,14 +253,19 @@ func (c Chain) checkExisting(p *problems) {
 // (rabbit_re).
 const maxPatternBytes = 1024
 
+// maxShieldBytes leaves room for what a pattern carries while the policy is set or
+// deleted.
+const maxShieldBytes = maxPatternBytes - topology.PatternBytes
+
 func (c Chain) checkPolicySettings(p *problems) {
 	if c.Policy.Inherit && !c.Work.Existing {
 		p.errorf("policy.inherit", "Nothing to Inherit",
 			"policy.inherit is about the policy of an existing work queue. Leave it out, or set work_queue.existing = true.")
 	}
-	if n := len(c.shield().Pattern); c.Policy.Shield && n > maxPatternBytes {
+	if n := len(c.shield().Pattern); c.Policy.Shield && n > maxShieldBytes {
 		p.errorf("policy.shield", "Shield's Pattern Too Long",
-			"The pattern that names the chain's queues is %d bytes long; RabbitMQ 4.3 allows %d. Use shorter names, or no shield.", n, maxPatternBytes)
+			"The pattern that names the chain's queues is %d bytes long; RabbitMQ 4.3 allows %d, of which the provider needs %d. Use shorter names, or no shield.",
+			n, maxPatternBytes, topology.PatternBytes)
 	}
 }
 

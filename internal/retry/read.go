@@ -53,6 +53,11 @@ func (c Chain) anythingIn(in *topology.Topology, tiers []Tier) bool {
 			return true
 		}
 	}
+	for _, name := range []string{c.AttachPolicy(), c.ShieldPolicy()} {
+		if _, exists := in.Policy(name); exists && !c.Shared {
+			return true
+		}
+	}
 	return len(tiers) > 0 || len(c.returnExchanges(in)) > 0
 }
 

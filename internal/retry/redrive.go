@@ -69,3 +69,7 @@ func (e Entries) For(queue, exchange string) (Entry, bool) {
 	entry, found := e.byExchange[exchange]
 	return entry, found
 }
+
+// WorkQueue returns the work queue of the chain to which the queue belongs, ""
+// for none.
+func (e Entries) WorkQueue(queue string) string { return e.byQueue[queue].Queue }

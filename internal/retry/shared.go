@@ -55,7 +55,7 @@ func ReadShared(name string, in *topology.Topology, live func(version string) bo
 	tiers = slices.DeleteFunc(tiers, func(t Tier) bool { return t != c.tier(t.Label, t.Delay) })
 	_, retries := in.Exchange(c.RetryExchange())
 	back, returns := in.Exchange(c.ReturnExchange())
-	if !retries && !returns && len(tiers) == 0 {
+	if !retries && !returns && len(tiers) == 0 && !c.begun(in) {
 		return Chain{}, Features{}, ErrNoChain
 	}
 	if returns && back.Type != topology.Direct || !returns && c.looksLikeChain(in, tiers) {
@@ -64,6 +64,15 @@ func ReadShared(name string, in *topology.Topology, live func(version string) bo
 	c.QueueType, c.DeadLetterStrategy = c.readQueueType(in, tiers)
 	c.Delays = c.readDelays(in, tiers)
 	return c, c.readFeatures(in, live), nil
+}
+
+// begun says whether there is an exchange of tiers whose create was broken off early. A
+// retry chain has an exchange of the same name, and one for redrives besides.
+func (c Chain) begun(in *topology.Topology) bool {
+	_, first := in.Exchange(c.FirstExchange())
+	_, parking := in.Exchange(c.ParkingExchange())
+	_, chain := in.Exchange(c.RedriveExchange())
+	return (first || parking) && !chain
 }
 
 // looksLikeChain says whether a tier returns to a queue.

@@ -32,10 +32,14 @@ func Conflicts(ctx context.Context, client *broker.Client, vhost string, wanted 
 func ObjectNames(vhost string, t *topology.Topology) []string {
 	var names []string
 	for _, e := range t.Exchanges() {
-		names = append(names, fmt.Sprintf("exchange %q in virtual host %q", e.Name, vhost))
+		names = append(names, objectName(topology.KindExchange, e.Name, vhost))
 	}
 	for _, q := range t.Queues() {
-		names = append(names, fmt.Sprintf("queue %q in virtual host %q", q.Name, vhost))
+		names = append(names, objectName(topology.KindQueue, q.Name, vhost))
 	}
 	return names
+}
+
+func objectName(kind topology.Kind, name, vhost string) string {
+	return fmt.Sprintf("%s %q in virtual host %q", kind, name, vhost)
 }

@@ -1,6 +1,7 @@
 package tfkit
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -32,33 +33,75 @@ func FromProvider(data any, diags *diag.Diagnostics) *ProviderData {
 	return typed
 }
 
-// Names keeps the operations of one process on objects of one name apart:
+// locks hold what is locked by name.
+type locks struct {
+	mu    sync.Mutex
+	turns map[string]*turn
+}
+
+// turn is a lock: who can send to busy has it. It is kept while anybody uses it.
+type turn struct {
+	busy  chan struct{}
+	users int
+}
+
+func (l *locks) lock(ctx context.Context, key string) (unlock func(), err error) {
+	l.mu.Lock()
+	t, exists := l.turns[key]
+	if !exists {
+		t = &turn{busy: make(chan struct{}, 1)}
+		l.turns[key] = t
+	}
+	t.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		t.users--
+		if t.users == 0 {
+			delete(l.turns, key)
+		}
+	}
+	select {
+	case t.busy <- struct{}{}:
+		return func() {
+			<-t.busy
+			leave()
+		}, nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Names keeps the operations of one provider on objects of one name apart:
 // Terraform runs them in parallel, and two addresses can ask for the same
 // object. Names are free-form keys, such as "chain orders in vhost /".
 type Names struct {
+	locks locks
 	mu    sync.Mutex
-	locks map[string]*sync.Mutex
 	owner map[string]string
 	seen  map[string]bool
+	// planned are objects that a resource of this run is to have.
+	planned map[string]bool
 }
 
 // NewNames returns an empty set of names.
 func NewNames() *Names {
-	return &Names{locks: map[string]*sync.Mutex{}, owner: map[string]string{}, seen: map[string]bool{}}
+	return &Names{locks: locks{turns: map[string]*turn{}}, owner: map[string]string{}, seen: map[string]bool{}, planned: map[string]bool{}}
 }
 
-// Lock waits until nobody else works on the name; the caller has to call the
-// returned function when it is done.
-func (n *Names) Lock(name string) (unlock func()) {
-	n.mu.Lock()
-	lock, exists := n.locks[name]
-	if !exists {
-		lock = &sync.Mutex{}
-		n.locks[name] = lock
+// Lock waits until no other operation of this provider works on the name; the caller
+// calls unlock when it is done. If ctx ends first, Lock adds an error and ok is false.
+// Terraform runs each configuration of a provider in a process of its own, so operations
+// of two of them are kept apart as those of two runs are: by what the broker answers.
+func (n *Names) Lock(ctx context.Context, name string, diags *diag.Diagnostics) (unlock func(), ok bool) {
+	unlock, err := n.locks.lock(ctx, name)
+	if err != nil {
+		AddError(diags, "Stopped While Waiting", fmt.Errorf("stopped while waiting for another operation of this run on %s: %w", name, err))
+		return nil, false
 	}
-	n.mu.Unlock()
-	lock.Lock()
-	return lock.Unlock
+	return unlock, true
 }
 
 // Claim takes the names for an owner. When another one, or an earlier claim of
@@ -117,4 +160,22 @@ func (n *Names) AnySeen() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.seen) > 0
+}
+
+// MarkPlanned notes objects that the plan of a resource is to have, by their
+// [ObjectNames].
+func (n *Names) MarkPlanned(names []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range names {
+		n.planned[name] = true
+	}
+}
+
+// Planned says whether a resource that this process has planned is to have the
+// object.
+func (n *Names) Planned(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.planned[name]
 }

@@ -55,9 +55,7 @@ func Locate(attribute, text string) string {
 func AddError(diags *diag.Diagnostics, title string, err error) {
 	text := Sentence(err.Error())
 	if errors.Is(err, context.DeadlineExceeded) {
-		// A request that gets no answer in time is a ConnectionError; the only other
-		// deadline is the resource's.
-		text += "\n\nThe time for this is over; the attribute timeouts, where there is one, sets it. Run it again, and allow more time if it ends like this once more."
+		text += "\n\nThe text above says what was waited for. Remove its cause, or increase the attribute timeouts, and apply again."
 	}
 	diags.AddError(titleOf(err, title), text)
 }
@@ -70,13 +68,21 @@ func titleOf(err error, title string) string {
 		return "No Secure Connection to the Broker"
 	case is[*broker.EndpointError](err):
 		return "Not a RabbitMQ Management API"
+	case is[*broker.ClusterError](err):
+		return "Endpoints of Different Clusters"
 	case is[*broker.CredentialsError](err):
 		return "Login Refused"
 	case is[*broker.PermissionError](err):
 		return "Permission Missing"
 	case is[*broker.VhostError](err):
 		return titleOfVhost(err)
-	case is[*broker.AMQPError](err), is[*broker.StatsError](err):
+	case is[*broker.AMQPError](err):
+		return "Broker Not Reached Over AMQP"
+	case is[*broker.NodesDownError](err):
+		return "Nodes Down"
+	case is[*broker.ConnectionLimitError](err):
+		return "Connection Limit Reached"
+	case is[*broker.StatsError](err), is[*broker.UnknownError](err):
 		return "Queues Not Proved Empty"
 	default:
 		return title

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
@@ -18,6 +19,7 @@ func TestAddErrorSaysWhenTimeIsOver(t *testing.T) {
 		title, text string
 		over        bool
 	}{
+		{fmt.Errorf("stopped while counting: %w", &TimeoutError{5 * time.Minute}), "Not Deleted", "Stopped while counting: the time limit of 5m0s is over.", true},
 		{fmt.Errorf("stopped while counting: %w", context.DeadlineExceeded), "Not Deleted", "Stopped while counting: context deadline exceeded.", true},
 		{context.Canceled, "Not Deleted", "Context canceled.", false},
 		{&broker.ConnectionError{Problem: "no answer within 30s", Err: errors.New("no answer in time")}, "Broker Not Reached", "no answer within 30s", false},

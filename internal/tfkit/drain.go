@@ -142,15 +142,17 @@ func (d *Drain) remove(ctx context.Context, rest []broker.Counts) error {
 	return nil
 }
 
-// removalTime is enough for the few calls that remove a tier, and to see that its
-// queue is half made, see [broker.Client.RemoveHalfMade]. What has begun is ended,
-// also when the time of the update is over.
-const removalTime = 3 * time.Minute
+// removalGrace is how long the removal of a tier, once begun, goes on after the time of
+// the update is over or the run was interrupted. It is enough for the few calls.
+const removalGrace = 4 * time.Second
 
 // removeTier removes one tier, and says whether it stays because something has
 // entered it or may do so.
 func (d *Drain) removeTier(ctx context.Context, tier retry.Tier) (stays bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
+	ctx, cancel := broker.Outlive(ctx, removalGrace)
 	defer cancel()
 	var actual *topology.Topology
 	err = d.client.View(ctx, d.vhost, func(in *topology.Topology) { actual = d.chain.Actual(in, d.features) })
@@ -187,9 +189,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 // LooksEmpty says whether the tier seems to be empty. The counts of the API can
 // be 5 s old, which would let a plan remove a tier that has just been filled, and
-// so AMQP is asked as well. When it cannot be, the counts stand: the update will
-// prove them, or say why it cannot. A queue that an interrupted apply left half made
-// is empty.
+// so AMQP is asked as well. If it cannot be, nobody knows, and the tier goes on
+// draining. A queue that an interrupted apply left half made is empty.
 func LooksEmpty(ctx context.Context, client *broker.Client, vhost, queue string) (bool, error) {
 	counts, err := client.Counts(ctx, vhost, queue)
 	if err != nil {
@@ -203,11 +204,8 @@ func LooksEmpty(ctx context.Context, client *broker.Client, vhost, queue string)
 	}
 	dialer, err := client.AMQP(ctx)
 	if err != nil {
-		return true, nil //nolint:nilerr // see above
+		return false, nil //nolint:nilerr // see above
 	}
 	ready, err := dialer.ReadyCount(ctx, vhost, queue)
-	if err != nil {
-		return true, nil //nolint:nilerr // see above
-	}
-	return ready == 0, nil
+	return err == nil && ready == 0, nil
 }

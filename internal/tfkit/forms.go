@@ -22,12 +22,21 @@ func CheckForms(have, want topology.Lines, needer string, diags *diag.Diagnostic
 				continue
 			}
 			diags.AddAttributeError(path.Root("topology"), kind+" Exists in Another Form",
-				fmt.Sprintf("%s %q is on the broker as\n\n  %s\n\nand %s needs\n\n  %s\n\nRabbitMQ cannot change it in place, and to delete and declare it again would lose "+
-					"messages that arrive in between. Stop senders, wait until no message is under way, delete the object by hand and apply again.", kind, name, actual, needer, want[name]))
+				FormText(kind, name, actual, needer, want[name]))
 		}
 	}
 	compare("Exchange", have.Exchanges, want.Exchanges)
 	compare("Queue", have.Queues, want.Queues)
+}
+
+// FormText says that an exchange or a queue (kind) exists in another form than
+// needer needs, and how to replace it without losing a message.
+func FormText(kind, name, actual, needer, wanted string) string {
+	text := fmt.Sprintf("%s %q is on the broker as\n\n  %s\n\nand %s needs\n\n  %s\n\nRabbitMQ cannot change it in place. ", kind, name, actual, needer, wanted)
+	if kind == "Queue" {
+		return text + "Deleting it deletes every message in it: stop publishers, move all messages to another queue, parked ones included, then delete it and apply again."
+	}
+	return text + "Messages that are routed to it while it is missing are lost: stop publishers, wait until every queue that leads to it is empty, then delete it and apply again."
 }
 
 // AddHalfMade says that err kept a failed create from removing what it had made,

@@ -19,7 +19,11 @@ import (
 // the number of messages at the start.
 func Look(ctx context.Context, data *ProviderData, vhost, queue string, diags *diag.Diagnostics, see func(messages.Parked) (more bool)) int {
 	// Two looks at a time would hide messages from each other.
-	defer data.Names.Lock(ParkedName(vhost, queue))()
+	unlock, ok := data.Names.Lock(ctx, ParkedName(vhost, queue), diags)
+	if !ok {
+		return 0
+	}
+	defer unlock()
 	session, err := data.Client.Parked(ctx, vhost, queue)
 	if err != nil {
 		AddParkedError(diags, err)
@@ -47,13 +51,22 @@ func pass(ctx context.Context, session *messages.Session, queue string, see func
 	if err != nil {
 		return 0, false, err
 	}
+	err = showAll(ctx, p, see)
+	return p.Total(), p.Shared(), errors.Join(err, p.Close(ctx))
+}
+
+func showAll(ctx context.Context, p *messages.Pass, see func(messages.Parked) bool) error {
 	for {
-		m, more, err := p.Next(ctx)
-		if err != nil {
-			return p.Total(), p.Shared(), errors.Join(err, p.Close(ctx))
+		if p.Due() {
+			if err := p.Renew(ctx); err != nil {
+				return err
+			}
 		}
-		if !more || !see(m) {
-			return p.Total(), p.Shared(), p.Close(ctx)
+		switch m, more, err := p.Next(ctx); {
+		case err != nil || !more:
+			return err
+		case !see(m):
+			return p.Finish(ctx)
 		}
 	}
 }
@@ -65,18 +78,15 @@ func AddParkedError(diags *diag.Diagnostics, err error) {
 	detail := Sentence(err.Error())
 	switch {
 	case is[*broker.VhostError](err):
-		AddVHostError(diags, err)
+		AddDataError(diags, err)
 	case is[*messages.UnsafeError](err):
 		diags.AddAttributeError(at, "Looking Would Change the Queue", detail)
 	case errors.Is(err, messages.ErrNotFound):
 		diags.AddAttributeError(at, "Queue Not Found", detail+"\n\nIf the same run makes the queue, add its resource to depends_on.")
 	case errors.Is(err, messages.ErrCut):
 		diags.AddError("Connection Cut", detail+"\n\nNo message is lost: what was not acknowledged is in the queue again.")
-	case errors.Is(err, messages.ErrNotDelivered):
+	case errors.Is(err, messages.ErrNotDelivered), errors.Is(err, messages.ErrRevoked), errors.Is(err, messages.ErrHeldTooLong):
 		diags.AddAttributeError(at, "Queue Not Read", detail)
-	case is[*broker.AMQPError](err):
-		diags.AddError("Broker Not Reached Over AMQP", detail+"\n\nMessages are read over AMQP 0-9-1. Set amqp_endpoint in the provider block, or RABBITMQ_AMQP_ENDPOINT, "+
-			"where the address cannot be derived from the broker's listeners.")
 	default:
 		AddError(diags, "Queue Not Read", err)
 	}

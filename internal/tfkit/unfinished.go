@@ -26,7 +26,7 @@ type Unfinished struct {
 // that is left may be dead, see [broker.Client.RemoveHalfMade].
 func (u Unfinished) Remove(ctx context.Context, client *broker.Client, vhost string) error {
 	lost := topology.Diff(u.Actual, u.Before).Missing
-	broken := len(lost.Queues()) > 0 || len(lost.Exchanges()) > 0
+	broken := len(lost.Queues()) > 0 || len(lost.Exchanges()) > 0 || len(lost.Policies()) > 0
 	var unfinished, others []topology.Queue
 	for _, q := range u.Actual.Queues() {
 		_, wanted := u.Wanted.Queue(q.Name)

@@ -1,23 +1,61 @@
 package topology
 
+import "slices"
+
 // Effective returns the arguments that are in effect for a queue: its own, and
 // what the policy and the operator policy that apply to it add or change. Where
-// several policies share the highest priority it takes the first by name.
+// RabbitMQ may apply one of several it takes the first by name; who has to be
+// safe asks [Topology.Candidates].
 //
 // unlimited says how delivery limits merge: from RabbitMQ 4.0 on a negative one
 // stands for no limit and wins. The rules are those of
 // rabbit_policies:merge_policy_value/3, rabbit_amqqueue_process:process_args_policy/1
 // and rabbit_quorum_queue:gather_policy_config/2 (3.10 to 4.3).
 func (t *Topology) Effective(q Queue, unlimited bool) Arguments {
-	merge := merger{quorum: q.Type == Quorum, unlimited: unlimited}
-	definition := Arguments{}
-	if policies := t.Governing(q.Name, q.Type, false); len(policies) > 0 {
-		definition = policies[0].Definition.Clone()
+	return effectiveOf(q, unlimited, first(t.Governing(q.Name, q.Type, false)), first(t.Governing(q.Name, q.Type, true)))
+}
+
+func first(policies []Policy) Policy {
+	if len(policies) == 0 {
+		return Policy{}
 	}
-	if operators := t.Governing(q.Name, q.Type, true); len(operators) > 0 {
-		for key, value := range operators[0].Definition {
-			definition[key] = merge.operator(key, definition[key], value)
+	return policies[0]
+}
+
+// Candidates returns what [Topology.Effective] is for each policy and operator policy
+// that RabbitMQ may apply to the queue: of several with the highest priority it applies
+// either (rabbit_policy:match/2, 3.10 to 4.3), and of some nobody knows here whether they
+// apply, see [Topology.Governing].
+func (t *Topology) Candidates(q Queue, unlimited bool) []Arguments {
+	var candidates []Arguments
+	for _, policy := range t.choices(q, false) {
+		for _, operator := range t.choices(q, true) {
+			candidates = append(candidates, effectiveOf(q, unlimited, policy, operator))
 		}
+	}
+	return candidates
+}
+
+// choices are the policies of which RabbitMQ applies one. An empty one stands for none.
+func (t *Topology) choices(q Queue, operator bool) []Policy {
+	governing := t.Governing(q.Name, q.Type, operator)
+	surely := func(p Policy) bool {
+		return p.supportedBy(q.Type) == yes && t.matchers[p.key()].matches(q.Name, t.done) == yes
+	}
+	if !slices.ContainsFunc(governing, surely) {
+		governing = append(governing, Policy{})
+	}
+	return governing
+}
+
+func effectiveOf(q Queue, unlimited bool, policy, operator Policy) Arguments {
+	merge := merger{quorum: q.Type == Quorum, unlimited: unlimited}
+	definition := policy.Definition.Clone()
+	if definition == nil {
+		definition = Arguments{}
+	}
+	for key, value := range operator.Definition {
+		definition[key] = merge.operator(key, definition[key], value)
 	}
 	effective := q.Arguments.Clone()
 	for key, value := range definition {
@@ -57,7 +95,7 @@ func (m merger) argument(key string, argument, policy any) any {
 		return policy
 	}
 	switch key {
-	case KeyMessageTTL, KeyMaxLength, KeyMaxLengthBytes, KeyExpires, KeyDelayedRetryMin, KeyDelayedRetryMax:
+	case KeyMessageTTL, KeyMaxLength, KeyMaxLengthBytes, KeyExpires, KeyDelayedRetryMin, KeyDelayedRetryMax, KeyConsumerTimeout:
 		return smaller(argument, policy)
 	case KeyDeliveryLimit:
 		return m.deliveryLimit(argument, policy)

@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -48,6 +49,46 @@ func TestEffective(t *testing.T) {
 				}
 			}
 			if got := in.Effective(q, test.unlimited)["x-"+test.key]; got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestCandidates: of two policies of one priority RabbitMQ applies either, and one whose
+// pattern cannot be read here may not apply at all.
+func TestCandidates(t *testing.T) {
+	q := topology.Queue{Name: "q", Type: topology.Quorum, Arguments: topology.Arguments{topology.DeliveryLimit: int64(9)}}
+	policy := func(name, pattern string, priority, limit int64, operator bool) topology.Policy {
+		return topology.Policy{
+			Name: name, Operator: operator, Pattern: pattern, ApplyTo: topology.ApplyToQueues, Priority: priority,
+			Definition: topology.Arguments{topology.KeyDeliveryLimit: limit},
+		}
+	}
+	for name, test := range map[string]struct {
+		policies []topology.Policy
+		want     []int64
+	}{
+		"none":               {nil, []int64{9}},
+		"one":                {[]topology.Policy{policy("a", "^q", 0, 5, false)}, []int64{5}},
+		"the higher one":     {[]topology.Policy{policy("a", "^q", 0, 5, false), policy("b", "^q", 1, 7, false)}, []int64{7}},
+		"either":             {[]topology.Policy{policy("a", "^q", 0, 5, false), policy("b", "q$", 0, 2, false)}, []int64{2, 5}},
+		"either operator's":  {[]topology.Policy{policy("a", "^q", 0, 5, true), policy("b", "q$", 0, 2, true)}, []int64{2, 5}},
+		"both kinds":         {[]topology.Policy{policy("a", "^q", 0, 8, false), policy("b", "q$", 0, 4, false), policy("c", "q", 0, 6, true)}, []int64{4, 6}},
+		"an unknown pattern": {[]topology.Policy{policy("a", `^q\C*$`, 0, 5, false)}, []int64{5, 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := topology.New()
+			for _, p := range test.policies {
+				in.SetPolicy(p)
+			}
+			var got []int64
+			for _, effective := range in.Candidates(q, true) {
+				limit, _ := effective.Int(topology.DeliveryLimit)
+				got = append(got, limit)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

@@ -6,14 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/dlclark/regexp2"
 )
-
-// matchTimeout bounds the comparison of one pattern with one name.
-const matchTimeout = time.Second
 
 // Governing returns the policy, or the operator policy, that applies to a queue
 // of that name and type: the one with the highest priority among those whose
@@ -25,7 +20,7 @@ const matchTimeout = time.Second
 // of them RabbitMQ applies:
 //   - Several share the highest priority. RabbitMQ's choice is unspecified.
 //   - A pattern has a construct of PCRE that regexp2 lacks, or takes longer than
-//     a second.
+//     a second and is not one of which RE2 knows that it does not match.
 //   - A key is supported by the queue's type in some versions only.
 //
 // A policy of the last two sorts is returned beside those of lower priority that
@@ -43,7 +38,7 @@ func (t *Topology) Governing(queue string, kind QueueType, operator bool, except
 		}
 		applies := p.supportedBy(kind)
 		if applies != no {
-			applies = min(applies, m.matches(queue))
+			applies = min(applies, m.matches(queue, t.done))
 		}
 		if applies != no {
 			found = append(found, p)
@@ -72,7 +67,7 @@ func (t *Topology) Matching(queue string, kind QueueType, operator bool) []Polic
 	var found []PolicyMatch
 	for key, m := range t.matchers {
 		p := t.policies[key]
-		if key.operator != operator || !p.appliesTo(kind) || !m.possible(queue) || m.matches(queue) != yes {
+		if key.operator != operator || !p.appliesTo(kind) || !m.possible(queue) || m.matches(queue, t.done) != yes {
 			continue
 		}
 		match := PolicyMatch{Policy: p}
@@ -98,7 +93,7 @@ func (t *Topology) ExchangePolicy(exchange string) (Policy, bool) {
 	found := false
 	for key, m := range t.matchers {
 		p := t.policies[key]
-		if key.operator || p.ApplyTo != ApplyToAll && p.ApplyTo != ApplyToExchanges || !m.possible(exchange) || m.matches(exchange) != yes {
+		if key.operator || p.ApplyTo != ApplyToAll && p.ApplyTo != ApplyToExchanges || !m.possible(exchange) || m.matches(exchange, t.done) != yes {
 			continue
 		}
 		if !found || p.Priority > best.Priority || p.Priority == best.Priority && p.Name < best.Name {
@@ -183,19 +178,13 @@ type matcher struct {
 	// prefix starts every name that the pattern matches.
 	prefix string
 	// exact says that the pattern matches the prefix itself and nothing else.
-	exact bool
-	// compile returns the pattern, compiled once, or nil when regexp2 cannot
-	// compile it.
-	compile func() *regexp2.Regexp
+	exact      bool
+	expression *expression
 }
 
 func newMatcher(pattern string) matcher {
 	prefix, rest := literalPrefix(pattern)
-	return matcher{
-		prefix:  prefix,
-		exact:   prefix != "" && rest == "$",
-		compile: sync.OnceValue(func() *regexp2.Regexp { return compile(pattern) }),
-	}
+	return matcher{prefix: prefix, exact: prefix != "" && rest == "$", expression: &expression{pattern: pattern}}
 }
 
 // possible says whether the pattern can match the name.
@@ -206,23 +195,13 @@ func (m matcher) possible(name string) bool {
 	return strings.HasPrefix(name, m.prefix)
 }
 
-// matches says whether the pattern matches a name for which possible is true.
-func (m matcher) matches(name string) answer {
+// matches says whether the pattern matches a name for which possible is true. See
+// [expression] for done.
+func (m matcher) matches(name string, done <-chan struct{}) answer {
 	if m.exact {
 		return yes
 	}
-	expression := m.compile()
-	if expression == nil {
-		return perhaps
-	}
-	switch matched, err := expression.MatchString(byteText(name)); {
-	case err != nil:
-		return perhaps
-	case matched:
-		return yes
-	default:
-		return no
-	}
+	return m.expression.matches(name, done)
 }
 
 // literalPrefix splits an anchored pattern into the text that starts every

@@ -180,3 +180,38 @@ func TestMatching(t *testing.T) {
 		t.Errorf("an exchange without policies has %v", p)
 	}
 }
+
+// Patterns with a mark match the same names, and withdrawn ones match nothing.
+func TestMarkedPatterns(t *testing.T) {
+	for _, pattern := range []string{"^orders$", "a|b", "^(a|b)$", `^x\.\(y\)$`, ""} {
+		for _, name := range []string{"orders", "a", "b", "x.(y)", "none"} {
+			applies := func(pattern string) bool {
+				in := topology.New()
+				in.SetPolicy(topology.Policy{Name: "p", Pattern: pattern, ApplyTo: topology.ApplyToQueues})
+				return len(in.Governing(name, topology.Quorum, false)) > 0
+			}
+			if applies(topology.MarkPattern(pattern)) != applies(pattern) {
+				t.Errorf("the marked pattern of %q does not match %q as it does", pattern, name)
+			}
+			if applies(topology.WithdrawPattern(pattern)) {
+				t.Errorf("the withdrawn pattern of %q matches %q", pattern, name)
+			}
+		}
+		marked, withdrawn := topology.MarkPattern(pattern), topology.WithdrawPattern(pattern)
+		if marked == topology.MarkPattern(pattern) || withdrawn == topology.WithdrawPattern(pattern) {
+			t.Errorf("a mark of %q came twice", pattern)
+		}
+		if n := len(withdrawn) - len(pattern); n != topology.PatternBytes {
+			t.Errorf("%d bytes more, not %d", n, topology.PatternBytes)
+		}
+		if len(topology.MarkPattern(marked)) != len(marked) || len(topology.WithdrawPattern(marked)) != len(withdrawn) {
+			t.Errorf("%q has two marks", pattern)
+		}
+		if before, is := topology.WithdrawnPattern(withdrawn); !is || before != pattern {
+			t.Errorf("%q was %q, %t", withdrawn, before, is)
+		}
+		if _, is := topology.WithdrawnPattern(marked); is {
+			t.Errorf("%q is not withdrawn", marked)
+		}
+	}
+}

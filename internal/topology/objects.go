@@ -26,6 +26,7 @@ const (
 	DeadLetterExchange   = "x-dead-letter-exchange"
 	DeadLetterRoutingKey = "x-dead-letter-routing-key"
 	DeadLetterStrategy   = "x-dead-letter-strategy"
+	ConsumerTimeout      = "x-consumer-timeout"
 	DelayedRetryMax      = "x-delayed-retry-max"
 	DelayedRetryMin      = "x-delayed-retry-min"
 	DelayedRetryType     = "x-delayed-retry-type"

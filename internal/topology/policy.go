@@ -2,6 +2,8 @@ package topology
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,6 +21,7 @@ const (
 // Keys of a policy's definition. They are the arguments of the same meaning
 // without "x-".
 const (
+	KeyConsumerTimeout      = "consumer-timeout"
 	KeyDeadLetterExchange   = "dead-letter-exchange"
 	KeyDeadLetterRoutingKey = "dead-letter-routing-key"
 	KeyDeadLetterStrategy   = "dead-letter-strategy"
@@ -69,12 +72,74 @@ func (p Policy) Line() string {
 	return strings.Join(parts, ", ")
 }
 
+// UnreachableLimit is a length limit that no queue reaches: the largest integer that
+// every JSON reader keeps exact.
+const UnreachableLimit = int64(1)<<53 - 1
+
+const (
+	mark      = "(?#apply-"
+	markBytes = len(mark + "00000000)")
+	withdrawn = "(?!)(?:"
+)
+
+// PatternBytes is the most that [MarkPattern] and [WithdrawPattern] add.
+const PatternBytes = len(withdrawn+")") + markBytes
+
+// MarkPattern returns a pattern that matches the same names and has another text: a
+// comment of PCRE follows it, a new one with every call.
+func MarkPattern(pattern string) string {
+	return fmt.Sprintf("%s%s%08x)", unmarked(pattern), mark, rand.Uint32()) //nolint:gosec // nothing secret
+}
+
+func unmarked(pattern string) string {
+	if at := len(pattern) - markBytes; at >= 0 && strings.HasPrefix(pattern[at:], mark) {
+		return pattern[:at]
+	}
+	return pattern
+}
+
+// WithdrawPattern returns a marked pattern that matches nothing and tells what it has
+// matched before.
+func WithdrawPattern(pattern string) string { return MarkPattern(withdrawn + unmarked(pattern) + ")") }
+
+// WithdrawnPattern returns what the pattern has matched before, and whether it is one of
+// [WithdrawPattern].
+func WithdrawnPattern(pattern string) (before string, is bool) {
+	inner, is := strings.CutPrefix(unmarked(pattern), withdrawn)
+	if !is {
+		return pattern, false
+	}
+	return strings.TrimSuffix(inner, ")"), true
+}
+
 // Kind names the kind of policy for people.
 func (p Policy) Kind() string {
 	if p.Operator {
 		return "operator policy"
 	}
 	return "policy"
+}
+
+// Target is a queue to which a policy applies, and no other policy.
+type Target struct {
+	Policy Policy
+	Queue  Queue
+}
+
+// Obeyed says whether the settings that RabbitMQ reports as in effect for the queue are
+// those of the policy, apart from keys that operator policies set.
+func (t *Topology) Obeyed(target Target, reported Arguments) bool {
+	operators := t.Governing(target.Queue.Name, target.Queue.Type, true)
+	for key, value := range target.Policy.Definition {
+		set := func(operator Policy) bool {
+			_, sets := operator.Definition[key]
+			return sets
+		}
+		if found, is := reported[key]; (!is || !(Arguments{key: found}).Equal(Arguments{key: value})) && !slices.ContainsFunc(operators, set) {
+			return false
+		}
+	}
+	return true
 }
 
 func (p Policy) key() policyKey { return policyKey{p.Operator, p.Name} }

@@ -117,9 +117,9 @@ func (t *Topology) routeOnce(
 	if !held && !isKnownType(kind) {
 		return nil, fmt.Errorf("exchange %q: %w %q", name, ErrUnknownExchangeType, kind)
 	}
-	bindings := t.bySource[name]
-	if held {
-		bindings = nil
+	var bindings []Binding
+	if !held {
+		bindings = t.candidates(name, kind, m)
 	}
 	var next []string
 	matched := false

@@ -11,11 +11,31 @@ import (
 type Topology struct {
 	exchanges     map[string]Exchange
 	queues        map[string]Queue
-	bindings      map[string]Binding
+	bindings      map[string]placed
 	policies      map[policyKey]Policy
 	matchers      map[policyKey]matcher
 	bySource      map[string][]Binding
 	byDestination map[destination][]Binding
+	// done ends comparisons of patterns; see [Topology.Until]. It is nil for none.
+	done <-chan struct{}
+	// indexes are built as they are asked for. They are nil without [Topology.Indexed].
+	indexes map[indexKey]*index
+}
+
+// Until returns the same topology, not a copy, for somebody who waits for answers
+// until done is closed. Afterwards a policy whose pattern takes long to compare counts
+// as one that may apply.
+func (t *Topology) Until(done <-chan struct{}) *Topology {
+	same := *t
+	same.done = done
+	return &same
+}
+
+// placed is a binding, with its positions in the lists of its source and its
+// destination: it is removed from them without a search.
+type placed struct {
+	Binding
+	atSource, atDestination int
 }
 
 type destination struct {
@@ -28,7 +48,7 @@ func New() *Topology {
 	return &Topology{
 		exchanges:     map[string]Exchange{},
 		queues:        map[string]Queue{},
-		bindings:      map[string]Binding{},
+		bindings:      map[string]placed{},
 		policies:      map[policyKey]Policy{},
 		matchers:      map[policyKey]matcher{},
 		bySource:      map[string][]Binding{},
@@ -86,23 +106,48 @@ func (t *Topology) bind(id string, b Binding) {
 		return
 	}
 	b.Arguments = b.Arguments.Clone()
-	t.bindings[id] = b
+	to := b.to()
+	t.bindings[id] = placed{b, len(t.bySource[b.Source]), len(t.byDestination[to])}
 	t.bySource[b.Source] = append(t.bySource[b.Source], b)
-	to := destination{b.DestinationKind, b.Destination}
 	t.byDestination[to] = append(t.byDestination[to], b)
 }
+
+func (b Binding) to() destination { return destination{b.DestinationKind, b.Destination} }
 
 // Unbind removes the binding. Removing one that is not there changes nothing.
 func (t *Topology) Unbind(b Binding) {
 	id := b.ID()
-	if _, exists := t.bindings[id]; !exists {
+	p, exists := t.bindings[id]
+	if !exists {
 		return
 	}
 	delete(t.bindings, id)
-	same := func(other Binding) bool { return other.ID() == id }
-	t.bySource[b.Source] = slices.DeleteFunc(t.bySource[b.Source], same)
-	to := destination{b.DestinationKind, b.Destination}
-	t.byDestination[to] = slices.DeleteFunc(t.byDestination[to], same)
+	if moved, isMoved := removeAt(t.bySource, b.Source, p.atSource); isMoved {
+		id := moved.ID()
+		other := t.bindings[id]
+		other.atSource = p.atSource
+		t.bindings[id] = other
+	}
+	if moved, isMoved := removeAt(t.byDestination, b.to(), p.atDestination); isMoved {
+		id := moved.ID()
+		other := t.bindings[id]
+		other.atDestination = p.atDestination
+		t.bindings[id] = other
+	}
+}
+
+// removeAt removes the binding at the position from the list of that key. The
+// last of the list takes its place; removeAt returns it if it is another one.
+func removeAt[K comparable](lists map[K][]Binding, key K, at int) (moved Binding, isMoved bool) {
+	list := lists[key]
+	last := len(list) - 1
+	list[at], list[last] = list[last], Binding{}
+	if last == 0 {
+		delete(lists, key)
+		return Binding{}, false
+	}
+	lists[key] = list[:last]
+	return list[at], at < last
 }
 
 // RemoveExchange removes the exchange and, as RabbitMQ does, every binding
@@ -169,7 +214,13 @@ func (t *Topology) Exchanges() []Exchange { return sortedValues(t.exchanges) }
 func (t *Topology) Queues() []Queue { return sortedValues(t.queues) }
 
 // Bindings returns all bindings in the order of their identities.
-func (t *Topology) Bindings() []Binding { return sortedValues(t.bindings) }
+func (t *Topology) Bindings() []Binding {
+	bindings := make([]Binding, 0, len(t.bindings))
+	for _, p := range sortedValues(t.bindings) {
+		bindings = append(bindings, p.Binding)
+	}
+	return bindings
+}
 
 // From returns the bindings whose source is the exchange, in no given order.
 // The caller must not change the result.
@@ -189,8 +240,8 @@ func (t *Topology) Add(other *Topology) {
 	for _, q := range other.queues {
 		t.SetQueue(q)
 	}
-	for id, b := range other.bindings {
-		t.bind(id, b)
+	for id, p := range other.bindings {
+		t.bind(id, p.Binding)
 	}
 	for key, p := range other.policies {
 		t.policies[key], t.matchers[key] = p, other.matchers[key]

@@ -112,7 +112,9 @@ func (r *results) verdict(brokers []*rabbit.Broker, missing []missing) string {
 	for _, b := range brokers {
 		counts = append(counts, fmt.Sprintf("%s: %d", b.Version, r.on(b.Name)))
 	}
-	line += "; RabbitMQ " + strings.Join(counts, ", ")
+	if len(counts) > 0 {
+		line += "; RabbitMQ " + strings.Join(counts, ", ")
+	}
 	if len(missing) == 0 {
 		return line
 	}

@@ -7,6 +7,8 @@
 // brokers, chosen by its name, unless its subject depends on the version; with -full
 // every test runs on every broker. Packages default to all, the slowest first.
 //
+// With -cluster it runs the tests on clusters, which start their nodes themselves.
+//
 // Brokers that cannot be had are left out and named in the last line, unless
 // RETRYCHAIN_ALL_BROKERS is set: then that is an error.
 //
@@ -40,6 +42,7 @@ var allPackages = []string{
 type options struct {
 	run, brokers    string
 	full, tofu      bool
+	cluster         bool
 	race            bool
 	parallel, procs int
 	timeout         time.Duration
@@ -51,6 +54,7 @@ func main() {
 	flag.StringVar(&o.run, "run", "", "run only tests that match this regular expression, as with go test")
 	flag.StringVar(&o.brokers, "brokers", "", "versions of RabbitMQ, such as 4.0,4.3 (default: all that are tested)")
 	flag.BoolVar(&o.full, "full", false, "run every test on every broker, and all cases of the tests of killed runs")
+	flag.BoolVar(&o.cluster, "cluster", false, "run the tests on clusters, and nothing else")
 	flag.BoolVar(&o.tofu, "tofu", false, "use OpenTofu, even if there is a terraform")
 	flag.BoolVar(&o.race, "race", false, "use the race detector, which needs a C compiler")
 	// Acceptance tests mostly wait, so more of them run at once than there are cores.
@@ -59,7 +63,11 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 16, "tests of a package that run at once")
 	flag.DurationVar(&o.timeout, "timeout", time.Hour, "time for one package")
 	flag.Parse()
-	if o.packages = flag.Args(); len(o.packages) == 0 {
+	switch o.packages = flag.Args(); {
+	case len(o.packages) > 0:
+	case o.cluster:
+		o.packages = []string{"./internal/acctest/cluster"}
+	default:
 		o.packages = allPackages
 	}
 	os.Exit(signalled(func(ctx context.Context) error { return run(ctx, o) }))
@@ -132,6 +140,9 @@ func (s *setup) test(ctx context.Context, o options) (*results, error) {
 	command.Env = append(command.Env, rabbit.Environment(s.brokers)...)
 	if os.Getenv("GOGC") == "" {
 		command.Env = append(command.Env, "GOGC=400") // less of the processor's time for more memory
+	}
+	if o.cluster {
+		command.Env = append(command.Env, rabbit.EnvCluster+"=1")
 	}
 	if o.full {
 		command.Env = append(command.Env, rabbit.EnvFull+"=1")

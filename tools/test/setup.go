@@ -49,7 +49,11 @@ func setUp(ctx context.Context, o options) (*setup, error) {
 		},
 		"provider": func() (string, error) {
 			<-started // which say how often they renew their counts
-			return "", cli.BuildTestProvider(ctx, ".", s.dir, rabbit.StatisticsInterval(s.brokers))
+			interval := rabbit.StatisticsInterval(s.brokers)
+			if o.cluster {
+				interval = rabbit.FastStatisticsInterval
+			}
+			return "", cli.BuildTestProvider(ctx, ".", s.dir, interval)
 		},
 		"Terraform CLI": func() (string, error) { return s.findCLI(ctx, o) },
 		"test programs": func() (string, error) { return "", compile(ctx, o) },
@@ -88,6 +92,9 @@ func (s *setup) startBrokers(ctx context.Context, o options) (string, error) {
 	wanted, err := versions(o.brokers)
 	if err != nil {
 		return "", err
+	}
+	if o.cluster {
+		return "RabbitMQ " + strings.Join(wanted, ", ") + " as clusters, by the tests", nil
 	}
 	if rabbit.Given() {
 		s.brokers, err = rabbit.All(ctx)

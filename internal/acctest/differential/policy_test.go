@@ -314,15 +314,18 @@ func lengthPolicy(name, pattern string, priority int64) topology.Policy {
 }
 
 var (
-	patternNames = []string{"ab", "a.b", "a b", "a|b", "a$b", "b", "|", "é", "xyz", "A.B", "17", "orders.17", "orders.117"}
+	patternNames = []string{"ab", "a.b", "a b", "a|b", "a$b", "b", "|", "é", "xyz", "A.B", "17", "orders.17", "orders.117", slowName}
 	// Left out is what RabbitMQ and regexp2 read differently: bytes above 127,
 	// [:alpha:] and "[" inside brackets, and what only PCRE knows.
 	patterns = []string{
 		"^|$", "^a|b$", `^a\|b$`, "^a$|b$", "^(?:a|x)", "^(?i)ab$", "(?i)^A", "^ab{1}$", "^abc*$", "^abc?$", "^ab+$", "^a b$", `^\x61b$`, `^a\.b\$`, `^a\$b$`,
 		"^[]a]b$", "^[^]]+$", "^a$b", `^ab\z`, `\Aab`, "^(?x) a b $", "^é$", `^orders\.\d{2}$`, "^[0-9]+$", `^[a-z.]+$`, `^(a)\.?b\b`, `^(?!a).*b`, `(?<!1)17$`,
-		`^(?>a+)b`, "^a.b$",
+		`^(?>a+)b`, "^a.b$", `^([a-z]+\.?)+$`, `^(?!amq\.)([a-z]+\.?)+$`, `^(?:([a-z]+\.?)+!|.*)$`,
 	}
 )
+
+// slowName makes some of the patterns backtrack until the broker gives up.
+const slowName = "slow.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-1"
 
 // compareKeys has a policy of one key at a time, and one of lower priority for
 // the queues of a type that does not support the key.

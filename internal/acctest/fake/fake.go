@@ -25,6 +25,7 @@ type API struct {
 
 	mu       sync.Mutex
 	version  string
+	flags    flags
 	pause    time.Duration
 	status   int
 	requests []Request
@@ -76,6 +77,38 @@ func (a *API) SetVersion(version string) {
 	a.version = version
 }
 
+// flags are the feature flags of a broker, as /api/feature-flags shows them.
+type flags struct {
+	disabled []string
+	hidden   bool
+}
+
+// SetFlags makes the API show one enabled feature flag, "other_flag", and these, which
+// are disabled.
+func (a *API) SetFlags(disabled ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flags = flags{disabled: disabled}
+}
+
+// HideFlags makes the API refuse to show the feature flags.
+func (a *API) HideFlags() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.flags = flags{hidden: true}
+}
+
+func (f flags) answer() (status int, body string) {
+	if f.hidden {
+		return http.StatusUnauthorized, `{"error":"not_authorized","reason":"Not administrator user"}`
+	}
+	list := []string{`{"name":"other_flag","state":"enabled","stability":"stable"}`}
+	for _, name := range f.disabled {
+		list = append(list, fmt.Sprintf(`{"name":%q,"state":"disabled","stability":"stable"}`, name))
+	}
+	return http.StatusOK, "[" + strings.Join(list, ",") + "]"
+}
+
 // SetPause makes every answer take that long.
 func (a *API) SetPause(pause time.Duration) {
 	a.mu.Lock()
@@ -108,7 +141,7 @@ func (a *API) MostParallel() int {
 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
-	version, pause, status := a.begin(r)
+	version, flags, pause, status := a.begin(r)
 	defer a.end()
 	time.Sleep(pause)
 	w.Header().Set("Content-Type", "application/json")
@@ -117,12 +150,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"error":"fake","reason":"told to refuse"}`)
 		return
 	}
-	status, body := answer(r, version)
+	status, body := answer(r, version, flags)
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body)
 }
 
-func (a *API) begin(r *http.Request) (version string, pause time.Duration, status int) {
+func (a *API) begin(r *http.Request) (version string, flags flags, pause time.Duration, status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	request := Request{Method: r.Method, Path: r.URL.EscapedPath(), Host: r.Host, Header: r.Header.Clone()}
@@ -133,7 +166,7 @@ func (a *API) begin(r *http.Request) (version string, pause time.Duration, statu
 	a.requests = append(a.requests, request)
 	a.current++
 	a.most = max(a.most, a.current)
-	return a.version, a.pause, a.status
+	return a.version, a.flags, a.pause, a.status
 }
 
 func (a *API) end() {
@@ -142,7 +175,7 @@ func (a *API) end() {
 	a.current--
 }
 
-func answer(r *http.Request, version string) (status int, body string) {
+func answer(r *http.Request, version string, flags flags) (status int, body string) {
 	user, _, _ := r.BasicAuth()
 	switch path := r.URL.EscapedPath(); {
 	case r.Method == http.MethodPut, r.Method == http.MethodPost:
@@ -154,13 +187,15 @@ func answer(r *http.Request, version string) (status int, body string) {
 			`"exchange_types":[{"name":"direct"},{"name":"fanout"},{"name":"headers"},{"name":"topic"}],"listeners":[]}`, version)
 	case path == "/api/whoami":
 		return http.StatusOK, fmt.Sprintf(`{"name":%q,"tags":["administrator"]}`, user)
+	case path == "/api/feature-flags":
+		return flags.answer()
 	case path == "/api/vhosts":
 		return http.StatusOK, `[{"name":"/"}]`
 	case strings.HasPrefix(path, "/api/users/"):
 		return http.StatusOK, fmt.Sprintf(`[{"user":%q,"vhost":"/","configure":".*","write":".*","read":".*"}]`, user)
 	case slices.Contains(lists, path):
 		return http.StatusOK, "[]"
-	case strings.HasPrefix(path, "/api/exchanges/%2F/amq."):
+	case strings.HasPrefix(path, "/api/exchanges/%2F/"): // as if it had just been declared
 		return http.StatusOK, `{"name":"amq.topic","type":"topic","durable":true}`
 	default:
 		return http.StatusNotFound, `{"error":"Object Not Found","reason":"Not Found"}`
@@ -168,7 +203,9 @@ func answer(r *http.Request, version string) (status int, body string) {
 }
 
 // lists are the lists of objects of the virtual host, all of them empty.
-var lists = []string{"/api/queues/%2F", "/api/exchanges/%2F", "/api/bindings/%2F", "/api/policies/%2F", "/api/operator-policies/%2F"}
+var lists = []string{
+	"/api/queues/%2F", "/api/exchanges/%2F", "/api/bindings/%2F", "/api/policies/%2F", "/api/operator-policies/%2F", "/api/parameters/shovel/%2F",
+}
 
 // quiet swallows what the server says about handshakes that a test wants to
 // fail.

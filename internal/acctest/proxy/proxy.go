@@ -25,6 +25,7 @@ type Proxy struct {
 	requests []Request
 	created  []string
 	hook     Hook
+	cut      *Cut
 }
 
 // Request is one request that passed.
@@ -69,7 +70,7 @@ func Start(endpoint string) (*Proxy, error) {
 	}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hook := p.note(r); hook == nil || !hook(w, r) {
-			forward.ServeHTTP(w, r)
+			p.currentCut().serve(forward, w, r)
 		}
 	}))
 	// The path stays with the client, so that an endpoint with a prefix works.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TCP forwards connections until it is told to cut them.
@@ -17,6 +18,8 @@ type TCP struct {
 	// left is what the clients may still send while end is not nil.
 	left int
 	end  func()
+	// rate is how many bytes per second each client may send, 0 for any number.
+	rate int
 }
 
 // NewTCP starts a proxy in front of the server at address, host:port. It ends
@@ -76,6 +79,23 @@ func (p *TCP) CutAfter(bytes int, before func()) {
 	}
 }
 
+// Slow lets each client send so many bytes per second.
+func (p *TCP) Slow(bytesPerSecond int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate = bytesPerSecond
+}
+
+// pause takes as long as n bytes do.
+func (p *TCP) pause(n int) {
+	p.mu.Lock()
+	rate := p.rate
+	p.mu.Unlock()
+	if rate > 0 {
+		time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+	}
+}
+
 // spend says how many of n bytes may pass, and what ends the connections if
 // these are the last ones.
 func (p *TCP) spend(n int) (passing int, end func()) {
@@ -97,6 +117,7 @@ type metered struct {
 }
 
 func (m metered) Write(data []byte) (int, error) {
+	m.proxy.pause(len(data))
 	passing, end := m.proxy.spend(len(data))
 	n, err := m.Writer.Write(data[:passing])
 	if end != nil {

@@ -262,26 +262,32 @@ func (b *Broker) dial(ctx context.Context) error {
 
 // overview asks the management API.
 func (b *Broker) overview(ctx context.Context) (overview, error) {
+	var o overview
+	err := b.get(ctx, "/api/overview", &o)
+	return o, err
+}
+
+// get reads JSON from the management API.
+func (b *Broker) get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.Endpoint+"/api/overview", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.Endpoint+path, http.NoBody)
 	if err != nil {
-		return overview{}, err
+		return err
 	}
 	request.SetBasicAuth(b.Username, b.Password)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return overview{}, err
+		return err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return overview{}, fmt.Errorf("GET %s/api/overview: %s", b.Endpoint, response.Status)
+		return fmt.Errorf("GET %s%s: %s", b.Endpoint, path, response.Status)
 	}
-	var o overview
-	if err := json.NewDecoder(response.Body).Decode(&o); err != nil {
-		return overview{}, fmt.Errorf("GET %s/api/overview: %w", b.Endpoint, err)
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		return fmt.Errorf("GET %s%s: %w", b.Endpoint, path, err)
 	}
-	return o, nil
+	return nil
 }
 
 // amqpFrom derives the AMQP URL from the listeners the broker reports.

@@ -96,6 +96,9 @@ type Options struct {
 	// Log receives a line before each step that takes long, such as a
 	// download. The default is to say nothing.
 	Log io.Writer
+
+	// member makes the broker a node of a cluster.
+	member *member
 }
 
 // TLSFiles are PEM files for an https listener and how it treats clients.
@@ -141,16 +144,25 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start RabbitMQ from %s: %w", from, err)
 	}
+	if err := b.begin(ctx, from, o.Name); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// begin waits until a broker that was just started answers. If it does not, it is
+// stopped.
+func (b *Broker) begin(ctx context.Context, from origin, name string) error {
 	b.Source = from.String()
 	if err := b.settle(ctx); err != nil {
 		stopNow, cancel := context.WithCancel(context.Background())
 		cancel()
-		return nil, fmt.Errorf("start RabbitMQ from %s: %w", from, errors.Join(err, b.Stop(stopNow)))
+		return fmt.Errorf("start RabbitMQ from %s: %w", from, errors.Join(err, b.Stop(stopNow)))
 	}
-	if b.Name = o.Name; b.Name == "" {
+	if b.Name = name; b.Name == "" {
 		b.Name = minor(b.Version)
 	}
-	return b, nil
+	return nil
 }
 
 // StartAll starts brokers in parallel. If one fails, the others are stopped.

@@ -2,7 +2,6 @@ package rabbit
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -50,9 +49,12 @@ func (i install) start(_ context.Context, o Options) (*Broker, error) {
 	p := ports{amqp: base + 2, management: base + 3, tls: base + 4, metrics: base + 5}
 	n := &node{
 		Install:  i,
-		Name:     "retrychain-" + strings.ToLower(rand.Text()[:12]) + "@localhost",
+		Name:     nodeName(),
 		EpmdPort: base,
 		DistPort: base + 1,
+	}
+	if o.member != nil {
+		n.Name, n.EpmdPort = o.member.name(), o.member.epmdPort
 	}
 	b := o.broker(p)
 	b.run = n
@@ -128,7 +130,7 @@ func (n *node) writeFiles(o Options, p ports) error {
 	}
 	// The cookie of a directory that is used again stays: it may be read-only.
 	if _, err := os.Stat(n.path(".erlang.cookie")); err != nil {
-		if err := os.WriteFile(n.path(".erlang.cookie"), []byte(rand.Text()), 0o400); err != nil {
+		if err := os.WriteFile(n.path(".erlang.cookie"), []byte(o.cookie()), 0o400); err != nil {
 			return err
 		}
 	}
@@ -168,14 +170,18 @@ func (n *node) env() []string {
 }
 
 // startEpmd starts the node's port mapper, which would else be started by
-// Erlang as a daemon that nobody ends. It holds its port from here on.
+// Erlang as a daemon that nobody ends. It holds its port from here on. The nodes
+// of a cluster share the port mapper of the one that was started first.
 func (n *node) startEpmd() error {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(n.EpmdPort))
+	if epmdAnswers(address) {
+		return nil
+	}
 	group, err := n.spawn("epmd")
 	if err != nil {
 		return err
 	}
 	n.Epmd = group
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(n.EpmdPort))
 	for range 100 {
 		if epmdAnswers(address) {
 			return nil

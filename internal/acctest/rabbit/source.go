@@ -27,11 +27,13 @@ type source struct {
 	get func(ctx context.Context, version string, log io.Writer) (origin, error)
 }
 
+const dockerSource = "Docker"
+
 // sources returns the ways to get a version in the order they are tried. For
 // any version that is the quickest first; for a certain one, what leaves this machine
 // as it is before what installs a package.
 func sources(version string) []source {
-	docker := source{"Docker", dockerOrigin}
+	docker := source{dockerSource, dockerOrigin}
 	installed := source{"installed rabbitmq-server", installedOrigin}
 	debianPackage := source{"Debian package rabbitmq-server", packageOrigin}
 	tree := source{"Debian tree", treeOrigin}

@@ -9,6 +9,9 @@ import (
 // test runs on one of them, see [Spread].
 const EnvFull = "RETRYCHAIN_TEST_FULL"
 
+// EnvCluster names the variable that asks for the tests on clusters.
+const EnvCluster = "RETRYCHAIN_TEST_CLUSTER"
+
 // Full says whether every test runs on every broker.
 func Full() bool { return os.Getenv(EnvFull) != "" }
 

@@ -56,7 +56,7 @@ func (d *dataSource) Read(ctx context.Context, req datasource.ReadRequest, resp 
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 	filter := tfkit.FilterOf(m.Filter, time.Now(), &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {

@@ -24,7 +24,7 @@ const (
 func (d *dataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Counts, groups and lists the messages of a queue of dead letters, such as the parking queue of a retry chain. It shows no payloads: they would be kept in the state, " +
-			"see the ephemeral resource `rabbitmq_parked_messages`.\n\n" +
+			"see the ephemeral resource `rabbitmq_parked_messages`. Ids and headers of the listed messages are in the state: set `limit = 0` if only counts and groups are needed.\n\n" +
 			"Looking loses no message, keeps the order, and is refused where the queue's own settings would make it dangerous.",
 		Attributes: inputs(),
 	}
@@ -90,8 +90,11 @@ func outputs() map[string]schema.Attribute {
 				"routing_key":  text("Routing key that it was published with before it first died."),
 				"content_type": text("Content type that the publisher gave, null without one."),
 				"size":         number("Size of the payload, in bytes."),
-				"headers": text("Headers of the application as JSON, without those that RabbitMQ adds. Timestamps are in RFC 3339, bytes and text that is not UTF-8 in base64, " +
-					"decimals are text."),
+				"headers": schema.StringAttribute{
+					Computed: true, Sensitive: true,
+					MarkdownDescription: "Headers of the application as JSON, without those that RabbitMQ adds. Timestamps are in RFC 3339, bytes and text that is not UTF-8 in base64, " +
+						"decimals are text. Headers can hold tokens: the value is sensitive, but it is in the state.",
+				},
 			}},
 		},
 	}

@@ -43,7 +43,7 @@ func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 	broker, err := d.broker(ctx)
 	if err != nil {
@@ -52,20 +52,23 @@ func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	}
 	client := d.data.Client
 	client.Renew(m.vhost(), maxAge)
-	var (
-		findings []audit.Finding
-		failed   error
-	)
-	err = client.View(ctx, m.vhost(), func(in *topology.Topology) { findings, failed = audit.Run(in, broker) })
-	switch {
-	case err != nil:
-		tfkit.AddVHostError(&resp.Diagnostics, err)
-	case failed != nil:
-		tfkit.AddError(&resp.Diagnostics, "Virtual Host Not Audited", failed)
-	default:
-		m.show(broker.Version, findings)
-		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	// The rules take seconds in a large virtual host, too long for the lock of View.
+	var in *topology.Topology
+	if err := client.View(ctx, m.vhost(), func(t *topology.Topology) { in = t.Clone() }); err != nil {
+		tfkit.AddDataError(&resp.Diagnostics, err)
+		return
 	}
+	if broker.Shovels, broker.ShovelsUnknown, err = d.shovels(ctx, m.vhost()); err != nil {
+		tfkit.AddVHostError(&resp.Diagnostics, err)
+		return
+	}
+	findings, err := audit.Run(ctx, in, broker)
+	if err != nil {
+		tfkit.AddError(&resp.Diagnostics, "Virtual Host Not Audited", err)
+		return
+	}
+	m.show(broker.Version, findings)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 }
 
 // broker is what the rules have to know besides the virtual host.
@@ -76,4 +79,13 @@ func (d *auditDataSource) broker(ctx context.Context) (audit.Broker, error) {
 	}
 	deprecated, err := d.data.Client.DeprecatedFeatures(ctx)
 	return audit.Broker{Version: info.Version.String(), AtLeast: info.Version.AtLeast, Deprecated: deprecated}, err
+}
+
+// shovels are the virtual host's, or why they are not known.
+func (d *auditDataSource) shovels(ctx context.Context, vhost string) (list []audit.Shovel, unknown string, err error) {
+	found, err := d.data.Client.Shovels(ctx, vhost)
+	for _, s := range found.List {
+		list = append(list, audit.Shovel(s))
+	}
+	return list, found.Unknown, err
 }

@@ -1,7 +1,9 @@
 package retryaudit_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -247,6 +249,32 @@ func (w *world) ready() int {
 		}
 	}
 	return total
+}
+
+// consumeAndLeave has a consumer that takes messages, settles none, and goes.
+func (w *world) consumeAndLeave(queue string) {
+	w.t.Helper()
+	ch, err := w.worker.Connection().Channel()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	deliveries, err := ch.ConsumeWithContext(w.t.Context(), queue, "", false, false, false, false, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	<-deliveries
+	if err := ch.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) expectNoQueue(name string) {
+	w.t.Helper()
+	w.eventually("the end of queue "+name, func() bool {
+		_, err := w.api.GetQueue(w.vhost, name)
+		var answer rabbithole.ErrorResponse
+		return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
+	})
 }
 
 func (w *world) eventually(what string, condition func() bool) {

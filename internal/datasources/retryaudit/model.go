@@ -34,21 +34,25 @@ var (
 // vhost is the name of the virtual host, "/" by default.
 func (m model) vhost() string { return cmp.Or(m.VHost.ValueString(), "/") }
 
-// wanted says whether the configuration asks for the finding. The pattern is one
+// wanted says of a finding whether the configuration asks for it. The pattern is one
 // that the validator has accepted.
-func (m model) wanted(f audit.Finding) bool {
+func (m model) wanted() func(f audit.Finding) bool {
 	minimum := audit.Severity(cmp.Or(m.MinimumSeverity.ValueString(), string(audit.Info)))
-	ignored := slices.ContainsFunc(m.IgnoreRules.Elements(), func(v attr.Value) bool { return v.Equal(types.StringValue(f.Rule)) })
 	pattern := regexp.MustCompile(m.NamePattern.ValueString())
-	return f.Severity.AtLeast(minimum) && !ignored && pattern.MatchString(f.Object.Name)
+	ignored := m.IgnoreRules.Elements()
+	return func(f audit.Finding) bool {
+		named := pattern.MatchString(f.Object.Name) || slices.ContainsFunc(f.Queues, pattern.MatchString)
+		return f.Severity.AtLeast(minimum) && named && !slices.Contains(ignored, attr.Value(types.StringValue(f.Rule)))
+	}
 }
 
 // show fills in what was found.
 func (m *model) show(version string, findings []audit.Finding) {
 	counts := map[audit.Severity]int64{}
 	values := []attr.Value{}
+	wanted := m.wanted()
 	for _, f := range findings {
-		if !m.wanted(f) {
+		if !wanted(f) {
 			continue
 		}
 		counts[f.Severity]++

@@ -2,8 +2,6 @@ package retryaudit_test
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -93,7 +91,9 @@ var ruleTests = map[string]ruleTest{
 		works: keptByReject("work", "parking"),
 	},
 	"dead-letter exchange with another routing key": {
-		rule: "dead_letter_no_route", severity: "error", kind: "queue", object: "work",
+		// RabbitMQ routes a dead letter by the keys in CC as well: only a message without
+		// them is lost.
+		rule: "dead_letter_no_route", severity: "warning", kind: "queue", object: "work",
 		build: func(w *world) {
 			w.queue("parking", "classic", nil)
 			w.exchange("dead", "direct", nil)
@@ -105,12 +105,113 @@ var ruleTests = map[string]ruleTest{
 			w.publish("amq.direct", "created", "lost")
 			w.reject("work")
 			w.expectGone()
+			w.publishHeaders("amq.direct", "created", "kept", amqp.Table{"CC": []any{"changed"}})
+			w.reject("work")
+			w.expectIn("parking", "kept")
 		},
 		mend: func(w *world) { w.bind("dead", "parking", "created", nil) },
 		works: func(w *world) {
 			w.publish("amq.direct", "created", "kept")
 			w.reject("work")
 			w.expectIn("parking", "kept")
+		},
+	},
+	"dead-letter routing key without a binding": {
+		rule: "dead_letter_no_route", severity: "error", kind: "queue", object: "work",
+		build: func(w *world) {
+			w.queue("parking", "classic", nil)
+			w.exchange("dead", "direct", nil)
+			w.bind("dead", "parking", "parking", nil)
+			w.queue("work", "quorum", args{"x-dead-letter-exchange": "dead", "x-dead-letter-routing-key": "other"})
+		},
+		harm: func(w *world) {
+			w.publishHeaders("", "work", "lost", amqp.Table{"CC": []any{"parking.copy"}})
+			w.reject("work")
+			w.expectGone()
+		},
+		mend:  func(w *world) { w.bind("dead", "parking", "other", nil) },
+		works: keptByReject("work", "parking"),
+	},
+	"auto-delete dead-letter queue": {
+		rule: "waiting_queue_expires", severity: "error", kind: "queue", object: "parking",
+		build: func(w *world) {
+			resp, err := w.api.DeclareQueue(w.vhost, "parking", rabbithole.QueueSettings{Type: "classic", Durable: true, AutoDelete: true})
+			acctest.Do(w.t, resp, err)
+			w.queue("work", "classic", args{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parking"})
+		},
+		harm: func(w *world) {
+			w.publish("", "work", "lost")
+			w.reject("work")
+			w.eventually("the dead letter", func() bool { n, err := w.worker.Ready("parking"); return err == nil && n == 1 })
+			w.consumeAndLeave("parking")
+			w.expectNoQueue("parking")
+			w.expectGone()
+		},
+		mend:  func(w *world) { w.queue("parking", "classic", nil) },
+		works: keptByReject("work", "parking"),
+	},
+	"work queue that expires": {
+		rule: "work_queue_deletes_itself", severity: "warning", kind: "queue", object: "work",
+		build: func(w *world) {
+			w.queue("parking", "classic", nil)
+			w.queue("work", "quorum", args{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parking"})
+			w.policy("work", args{"expires": 2000})
+			w.publish("", "work", "lost")
+		},
+		harm: func(w *world) {
+			w.expectNoQueue("work")
+			w.expectGone()
+		},
+		mend: func(w *world) {
+			w.deletePolicy("work")
+			w.queue("work", "quorum", args{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parking"})
+		},
+		works: keptByReject("work", "parking"),
+	},
+	"work queue that is deleted with its last consumer": {
+		rule: "work_queue_deletes_itself", severity: "warning", kind: "queue", object: "work",
+		build: func(w *world) {
+			w.queue("parking", "classic", nil)
+			resp, err := w.api.DeclareQueue(w.vhost, "work", rabbithole.QueueSettings{Type: "classic", Durable: true, AutoDelete: true})
+			acctest.Do(w.t, resp, err)
+			w.policy("work", deadLetterTo("parking"))
+		},
+		harm: func(w *world) {
+			w.publish("", "work", "lost")
+			w.consumeAndLeave("work")
+			w.expectNoQueue("work")
+			w.expectGone()
+		},
+		mend:  func(w *world) { w.queue("work", "classic", nil) },
+		works: keptByReject("work", "parking"),
+	},
+	"alternate exchange without a binding": {
+		rule: "alternate_exchange_no_route", severity: "error", kind: "exchange", object: "events",
+		build: func(w *world) {
+			w.exchange("unrouted", "fanout", nil)
+			w.exchange("events", "direct", args{"alternate-exchange": "unrouted"})
+		},
+		harm: func(w *world) { w.expectUnroutable("events", nil) },
+		mend: func(w *world) {
+			w.queue("unrouted", "classic", nil)
+			w.bind("unrouted", "unrouted", "", nil)
+		},
+		works: func(w *world) {
+			w.publish("events", "any", "kept")
+			w.expectIn("unrouted", "kept")
+		},
+	},
+	"exchange without a binding": {
+		rule: "exchange_without_binding", severity: "warning", kind: "exchange", object: "events",
+		build: func(w *world) { w.exchange("events", "topic", nil) },
+		harm:  func(w *world) { w.expectUnroutable("events", nil) },
+		mend: func(w *world) {
+			w.queue("work", "classic", nil)
+			w.bind("events", "work", "#", nil)
+		},
+		works: func(w *world) {
+			w.publish("events", "any", "kept")
+			w.expectIn("work", "kept")
 		},
 	},
 	"dead-letter exchange without a binding": {
@@ -606,11 +707,7 @@ var ruleTests = map[string]ruleTest{
 		},
 		harm: func(w *world) {
 			w.publish("", "wait", "lost")
-			w.eventually("the end of the queue", func() bool {
-				_, err := w.api.GetQueue(w.vhost, "wait")
-				var answer rabbithole.ErrorResponse
-				return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
-			})
+			w.expectNoQueue("wait")
 			w.expectGone()
 		},
 		mend: func(w *world) {
@@ -651,8 +748,10 @@ var ruleTests = map[string]ruleTest{
 // untested are the rules that no test of this table shows, and where they are
 // tested.
 var untested = map[string]string{
-	"delayed_message_exchange": "audit.TestRulesWithoutBroker: the plugin has no release for the brokers of the tests",
-	"deprecated_feature":       "TestAccDeprecatedFeature",
+	"delayed_message_exchange":       "audit.TestRulesWithoutBroker: the plugin has no release for the brokers of the tests",
+	"deprecated_feature":             "TestAccDeprecatedFeature",
+	"shovel_without_acknowledgement": "audit.TestShovels, broker.TestShovels: the brokers of the tests have no shovel plugin",
+	"stream_deletes_dead_letters":    "audit.TestRulesWithoutBroker: a stream deletes whole segments, of 500 MB by default",
 }
 
 // TestEveryRuleIsTested fails for a rule that no test shows.

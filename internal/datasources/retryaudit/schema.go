@@ -17,7 +17,7 @@ import (
 
 func (d *auditDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Reads every way in which a virtual host can lose messages, hold them up or send them round for ever, from its exchanges, queues, bindings and policies. " +
+		MarkdownDescription: "Reads every way in which a virtual host can lose messages, hold them up or send them round for ever, from its exchanges, queues, bindings, policies and shovels. " +
 			"No message is looked at and nothing is changed.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{
@@ -26,7 +26,7 @@ func (d *auditDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			},
 			"name_pattern": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "Regular expression (RE2, anywhere in the name) for the names of objects. Findings on other objects are left out; the rules look at the whole virtual host all the same. " +
+				MarkdownDescription: "Regular expression (RE2, anywhere in the name) for the names of objects. A finding about several queues is kept for each of them. Findings on other objects are left out; the rules look at the whole virtual host all the same. " +
 					"Default: every name.",
 				Validators: []validator.String{regularExpression{}},
 			},
@@ -68,10 +68,10 @@ func findingAttributes() map[string]schema.Attribute {
 		"object": schema.SingleNestedAttribute{
 			Computed: true, MarkdownDescription: "What the finding is about.",
 			Attributes: map[string]schema.Attribute{
-				"kind": schema.StringAttribute{Computed: true, MarkdownDescription: "`queue`, `exchange`, `binding`, `policy`, `operator policy` or `broker`."},
+				"kind": schema.StringAttribute{Computed: true, MarkdownDescription: "`queue`, `exchange`, `binding`, `policy`, `operator policy`, `shovel` or `broker`."},
 				"name": schema.StringAttribute{
 					Computed:            true,
-					MarkdownDescription: "Name of the object. That of a binding is `source -> destination` with its routing key and headers; that of a broker is the deprecated feature.",
+					MarkdownDescription: "Name of the object. That of a binding is `source -> destination` with its routing key and headers; that of a broker is a deprecated feature, or `shovels`.",
 				},
 			},
 		},

@@ -168,7 +168,7 @@ func (r *resource) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ep
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 	filter := tfkit.FilterOf(m.Filter, time.Now(), &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {

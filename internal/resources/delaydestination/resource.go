@@ -108,7 +108,11 @@ func (r *destinationResource) checkExisting(ctx context.Context, m model, warnin
 		tfkit.AddProblems(diags, m.destination().ExistingProblems(in), warnings)
 	})
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		tfkit.AddPlanError(diags, err)
+		return
+	}
+	if warnings {
+		tfkit.WarnOfNeeds(ctx, r.data, m.VHost.ValueString(), needs(m.destination()), diags)
 	}
 }
 
@@ -118,13 +122,18 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 	plan.complete()
-	defer r.data.Names.Lock("delay destination " + plan.ID.ValueString())()
+	unlock, ok := r.data.Names.Lock(ctx, "delay destination "+plan.ID.ValueString(), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	tfkit.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
-	if resp.Diagnostics.HasError() || !r.canAttach(ctx, plan, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !tfkit.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.destination()), &resp.Diagnostics) ||
+		!r.isNew(ctx, plan, &resp.Diagnostics) {
 		return
 	}
 	if err := r.data.Client.Bind(ctx, plan.VHost.ValueString(), plan.destination().Binding()); err != nil {
@@ -135,36 +144,15 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 }
 
-// canAttach looks for the network and the queue, and for a binding that is
-// there already. It reads anew, because others may have made them in this run.
-func (r *destinationResource) canAttach(ctx context.Context, m model, diags *diag.Diagnostics) bool {
-	d, vhost := m.destination(), m.VHost.ValueString()
-	binding := d.Binding()
-	_, hasNetwork, err := r.data.Client.Exchange(ctx, vhost, binding.Source)
-	if err != nil {
-		tfkit.AddError(diags, "Delay Network Not Read", err)
-		return false
+// needs are the network's exchange and the queue.
+func needs(d delay.Destination) []tfkit.Need {
+	return []tfkit.Need{
+		{Attribute: "network", Kind: topology.KindExchange, Name: d.Binding().Source, Summary: "Delay Network Not Found"},
+		{Attribute: "queue", Kind: topology.KindQueue, Name: d.Queue, Summary: "Queue Not Found"},
 	}
-	_, hasQueue, err := r.data.Client.Queue(ctx, vhost, d.Queue)
-	if err != nil {
-		tfkit.AddError(diags, "Queue Not Read", err)
-		return false
-	}
-	if !hasNetwork {
-		diags.AddAttributeError(path.Root("network"), "Delay Network Not Found",
-			fmt.Sprintf("Exchange %q does not exist in virtual host %q, and so there is no delay network %q. Create it first; if the same run creates it, refer to its resource here, "+
-				"so that Terraform knows the order.", binding.Source, vhost, d.Network))
-	}
-	if !hasQueue {
-		diags.AddAttributeError(path.Root("queue"), "Queue Not Found",
-			fmt.Sprintf("Queue %q does not exist in virtual host %q. Create it first; if the same run creates it, refer to its resource here, so that Terraform knows the order.", d.Queue, vhost))
-	}
-	if diags.HasError() {
-		return false
-	}
-	return r.isNew(ctx, m, diags)
 }
 
+// isNew looks for a binding that is there already.
 func (r *destinationResource) isNew(ctx context.Context, m model, diags *diag.Diagnostics) bool {
 	d := m.destination()
 	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
@@ -192,7 +180,7 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 	exists := false
 	err := r.data.Client.View(ctx, state.VHost.ValueString(), func(in *topology.Topology) {
@@ -225,7 +213,7 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := r.data.Client.Unbind(ctx, state.VHost.ValueString(), state.destination().Binding()); err != nil && !tfkit.IsGone(err) {
 		tfkit.AddError(&resp.Diagnostics, "Destination Not Detached", err)

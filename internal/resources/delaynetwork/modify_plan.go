@@ -87,7 +87,10 @@ func (r *networkResource) checkPlan(
 		checkUpdate(*prior, planned, diags)
 	}
 	if asks && (changes || r.data.Names.Seen(lockName(planned))) && !diags.HasError() {
-		r.checkPolicies(ctx, planned, diags)
+		tfkit.AddPlanError(diags, r.checkPolicies(ctx, planned, diags))
+	}
+	if asks && changes && !diags.HasError() {
+		r.data.Names.MarkPlanned(tfkit.ObjectNames(planned.VHost.ValueString(), planned.network().Topology(f.Features)))
 	}
 }
 
@@ -128,13 +131,10 @@ func (r *networkResource) planFacts(ctx context.Context, req resource.ModifyPlan
 
 // checkPolicies looks for policies of others that endanger the network's
 // messages. These can change at any time, and so it looks again at apply.
-func (r *networkResource) checkPolicies(ctx context.Context, m model, diags *diag.Diagnostics) {
-	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
+func (r *networkResource) checkPolicies(ctx context.Context, m model, diags *diag.Diagnostics) error {
+	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
 		tfkit.AddProblems(diags, m.network().PolicyProblems(in), false)
 	})
-	if err != nil {
-		tfkit.AddVHostError(diags, err)
-	}
 }
 
 // checkNew looks for what would make a create fail. It is a courtesy: the
@@ -143,7 +143,7 @@ func (r *networkResource) checkNew(ctx context.Context, req resource.ModifyPlanR
 	vhost, wanted := planned.VHost.ValueString(), planned.network().Topology(f.Features)
 	conflicts, err := tfkit.Conflicts(ctx, r.data.Client, vhost, wanted)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		tfkit.AddPlanError(diags, err)
 		return
 	}
 	tfkit.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this delay network", diags)

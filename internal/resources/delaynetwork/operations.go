@@ -67,6 +67,7 @@ func (r *networkResource) create(ctx context.Context, plan model, f *facts, diag
 	}
 	tfkit.AddError(diags, "Delay Network Not Created", err)
 	r.undo(ctx, plan, made.Topology(), diags)
+	made.Unsure(diags)
 	r.data.Names.Release(lockName(plan))
 	return false
 }

@@ -54,9 +54,13 @@ func (r *networkResource) Create(ctx context.Context, req resource.CreateRequest
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(plan))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
@@ -65,7 +69,7 @@ func (r *networkResource) Create(ctx context.Context, req resource.CreateRequest
 	}
 	plan = complete(plan, nil, f)
 	tfkit.AddProblems(&resp.Diagnostics, plan.network().Problems(), false)
-	r.checkPolicies(ctx, plan, &resp.Diagnostics)
+	tfkit.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() || !r.create(ctx, plan, f, &resp.Diagnostics) {
 		return
 	}
@@ -88,7 +92,7 @@ func (r *networkResource) Read(ctx context.Context, req resource.ReadRequest, re
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 
 	f, err := r.liveFacts(ctx)
@@ -112,6 +116,7 @@ func (r *networkResource) Read(ctx context.Context, req resource.ReadRequest, re
 		return
 	}
 	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	tfkit.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
@@ -142,9 +147,13 @@ func (r *networkResource) Update(ctx context.Context, req resource.UpdateRequest
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(plan))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
@@ -155,7 +164,7 @@ func (r *networkResource) Update(ctx context.Context, req resource.UpdateRequest
 		}
 	}
 	plan = complete(plan, &state, f)
-	r.checkPolicies(ctx, plan, &resp.Diagnostics)
+	tfkit.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, &resp.Diagnostics))
 	result := plan
 	if resp.Diagnostics.HasError() || !r.repair(ctx, plan, f, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
@@ -182,9 +191,13 @@ func (r *networkResource) Delete(ctx context.Context, req resource.DeleteRequest
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(state))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(state), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	r.remove(ctx, state, &resp.Diagnostics)
 	if !resp.Diagnostics.HasError() {

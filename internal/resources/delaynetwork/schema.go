@@ -71,7 +71,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(string(topology.Quorum)),
-			MarkdownDescription: "Type of every queue of the network: `quorum` or `classic`. It cannot change in place. Default: `quorum`.",
+			MarkdownDescription: "Type of every queue of the network: `quorum` or `classic`. Classic queues can lose every waiting message if their node fails. It cannot change in place. Default: `quorum`.",
 			Validators:          []validator.String{stringvalidator.OneOf(string(topology.Quorum), string(topology.Classic))},
 		},
 		"dead_letter_strategy": schema.StringAttribute{

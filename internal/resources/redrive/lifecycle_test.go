@@ -128,6 +128,8 @@ func TestRefusedByValidate(t *testing.T) {
 		{discardType, object{}, "set all = true"},
 		{discardType, object{"all": false}, "set all = true"},
 		{discardType, object{"filter": object{}}, "set all = true"},
+		{discardType, object{"filter": object{"headers": "{}"}}, "set all = true"},
+		{discardType, object{"filter": object{"routing_key": "#", "older_than": "0s"}}, "set all = true"},
 		{discardType, object{"all": true, "filter": object{"reason": "rejected"}}, "either a filter or all = true"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

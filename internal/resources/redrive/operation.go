@@ -2,8 +2,8 @@ package redrive
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -27,6 +27,8 @@ type arguments struct {
 	filter, destination types.Object
 	max, perSecond      types.Int64
 	dryRun, all         types.Bool
+	headers             types.String
+	strict              types.Bool
 }
 
 func (k kind) read(ctx context.Context, from reader, diags *diag.Diagnostics) arguments {
@@ -35,7 +37,8 @@ func (k kind) read(ctx context.Context, from reader, diags *diag.Diagnostics) ar
 		"queue": &a.queue, "vhost": &a.vhost, "filter": &a.filter, "max_messages": &a.max, "max_messages_per_second": &a.perSecond, "dry_run": &a.dryRun,
 	}
 	if k.redrive {
-		parts["destination"] = &a.destination
+		parts["destination"], parts["redrive_headers"] = &a.destination, &a.headers
+		parts["strict"] = &a.strict
 	} else {
 		parts["all"] = &a.all
 	}
@@ -64,7 +67,7 @@ func (k kind) check(a arguments, diags *diag.Diagnostics) {
 	if tfkit.FilterIsKnown(a.filter) {
 		filter := tfkit.FilterOf(a.filter, time.Now(), diags)
 		if !k.redrive {
-			checkAll(a, filter.Empty(), diags)
+			checkAll(a, filter.Everything(time.Now()), diags)
 		}
 	}
 	if !a.destination.IsNull() && !a.destination.IsUnknown() {
@@ -77,7 +80,7 @@ func checkAll(a arguments, unfiltered bool, diags *diag.Diagnostics) {
 	case a.all.IsUnknown():
 	case unfiltered && !a.all.ValueBool():
 		diags.AddAttributeError(path.Root("filter"), "No Filter",
-			"Without a condition in filter this would delete every message of the queue. Give one, or set all = true if that is wanted.")
+			"The filter selects every message of the queue. Add a condition, or set all = true to delete them all.")
 	case !unfiltered && a.all.ValueBool():
 		diags.AddAttributeError(path.Root("all"), "Filter and All", "Set either a filter or all = true.")
 	}
@@ -107,10 +110,15 @@ func (k kind) run(ctx context.Context, data *tfkit.ProviderData, a arguments, pr
 	}
 	queue, vhost := a.queue.ValueString(), a.virtualHost()
 	// Two runs at a time would hide messages from each other.
-	defer data.Names.Lock(fmt.Sprintf("messages of queue %q in vhost %q", queue, vhost))()
+	unlock, ok := data.Names.Lock(ctx, tfkit.ParkedName(vhost, queue), diags)
+	if !ok {
+		return messages.Outcome{}, false
+	}
+	defer unlock()
 	options := messages.RedriveOptions{
 		Filter: tfkit.FilterOf(a.filter, time.Now(), diags),
 		Max:    int(a.max.ValueInt64()), PerSecond: int(a.perSecond.ValueInt64()), DryRun: a.dryRun.ValueBool(),
+		Headers: messages.AddedHeaders(a.headers.ValueString()), Strict: a.strict.ValueBool(),
 	}
 	if progress != nil {
 		options.Progress = func(o messages.Outcome) { progress(k.text(o, options.DryRun)) }
@@ -130,7 +138,38 @@ func (k kind) run(ctx context.Context, data *tfkit.ProviderData, a arguments, pr
 		diags.AddAttributeWarning(path.Root("queue"), "Messages Without a Known Origin",
 			fmt.Sprintf("%s of queue %q stay there: they do not tell in which queue they failed, or that queue is gone. Give a destination to move them.", number(outcome.WithoutOrigin), queue))
 	}
+	if outcome.Changed > 0 {
+		became := "moved without it; set strict = true to keep such messages where they are"
+		if options.Strict {
+			became = "stay there"
+		}
+		diags.AddAttributeWarning(path.Root("queue"), "Messages Not Moved Unchanged",
+			fmt.Sprintf("%s of queue %q have a user_id of another user, a CC or BCC header, or sections of AMQP 1.0, which a redrive loses. They %s.", number(outcome.Changed), queue, became))
+	}
+	if outcome.RefusedCount > 0 {
+		diags.AddAttributeWarning(path.Root("queue"), "Messages Refused",
+			fmt.Sprintf("%s of queue %q cannot be moved and stay there: %s.", number(outcome.RefusedCount), queue, refusals(outcome)))
+	}
 	return outcome, true
+}
+
+// namedRefusals is how many refused messages a warning names.
+const namedRefusals = 5
+
+// refusals names the first refused messages.
+func refusals(o messages.Outcome) string {
+	var parts []string
+	for _, r := range o.Refused[:min(len(o.Refused), namedRefusals)] {
+		name := fmt.Sprintf("position %d", r.Position)
+		if r.ID != "" {
+			name = fmt.Sprintf("message id %q at position %d", r.ID, r.Position)
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, r.Reason))
+	}
+	if more := o.RefusedCount - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // addError says what was done besides what went wrong.
@@ -141,9 +180,14 @@ func (k kind) addError(diags *diag.Diagnostics, err error, o messages.Outcome, d
 		title = "Run Broken Off"
 		rest = "The others are where they were. Run it again for the rest."
 	}
-	var unroutable *messages.UnroutableError
-	if k.redrive && o.Seen > 0 && !errors.As(err, &unroutable) {
-		rest += fmt.Sprintf(" Up to %d of them may be at the destination as well, if the connection ended before the broker could say.", messages.RedriveBatch)
+	switch {
+	case o.Twice > 0 && k.redrive:
+		rest += fmt.Sprintf(" RabbitMQ did not say of %s whether the destination has them as well.", number(o.Twice))
+	case o.Twice > 0:
+		rest += fmt.Sprintf(" RabbitMQ did not say of %s whether they are deleted.", number(o.Twice))
+	}
+	if o.RefusedCount > 0 {
+		rest += fmt.Sprintf(" %s cannot be moved: %s.", number(o.RefusedCount), refusals(o))
 	}
 	var all diag.Diagnostics
 	tfkit.AddError(&all, title, err)
@@ -160,6 +204,9 @@ func (k kind) text(o messages.Outcome, dry bool) string {
 	}
 	if o.WithoutOrigin > 0 {
 		text += fmt.Sprintf(", %d without a known origin", o.WithoutOrigin)
+	}
+	if o.RefusedCount > 0 {
+		text += fmt.Sprintf(", %d refused", o.RefusedCount)
 	}
 	return text
 }
@@ -179,6 +226,8 @@ func (k kind) results(o messages.Outcome) map[string]attr.Value {
 	}
 	if k.redrive {
 		results["without_origin"] = types.Int64Value(int64(o.WithoutOrigin))
+		results["changed"] = types.Int64Value(int64(o.Changed))
+		results["refused"] = types.Int64Value(int64(o.RefusedCount))
 	}
 	return results
 }

@@ -68,13 +68,22 @@ func (k kind) inputs() map[string]schema.Attribute {
 func (k kind) ownInputs() map[string]schema.Attribute {
 	if !k.redrive {
 		return map[string]schema.Attribute{"all": schema.BoolAttribute{
-			Optional: true, MarkdownDescription: "Without a filter, `true` is needed to delete every message of the queue. Default: `false`.",
+			Optional: true, MarkdownDescription: "If `true`, deletes every message of the queue. Required if `filter` is missing or selects every message. Default: `false`.",
 		}}
 	}
 	name := func(description string) schema.StringAttribute {
 		return schema.StringAttribute{Optional: true, MarkdownDescription: description, Validators: []validator.String{stringvalidator.LengthBetween(1, 255)}}
 	}
-	return map[string]schema.Attribute{"destination": schema.SingleNestedAttribute{
+	return map[string]schema.Attribute{"strict": schema.BoolAttribute{
+		Optional: true,
+		MarkdownDescription: "If `true`, messages stay that a redrive is known to change: those with a `user_id` of another user, with `CC` or `BCC` that must be removed, or of the type `amqp-1.0`. " +
+			"Other messages that were published over AMQP 1.0 cannot be recognized. Default: `false`.",
+	}, "redrive_headers": schema.StringAttribute{
+		Optional: true,
+		MarkdownDescription: fmt.Sprintf("Form of the headers `%s` and `%s` that a redrive adds: `typed` (an integer and a timestamp), `text` (both as text, for clients that accept "+
+			"no other headers), or `none`. Default: `typed`.", messages.RedriveCount, messages.RedrivenAt),
+		Validators: []validator.String{stringvalidator.OneOf(string(messages.TypedHeaders), string(messages.TextHeaders), string(messages.NoHeaders))},
+	}, "destination": schema.SingleNestedAttribute{
 		Optional: true,
 		MarkdownDescription: "Where the messages go. Default: the queue that each message failed in, through the redrive exchange of its retry chain, so that it keeps its routing key " +
 			"and has all attempts again; where that queue is none of a chain, through the default exchange, so that the routing key becomes the name of the queue. A message " +
@@ -110,6 +119,8 @@ func (k kind) outputs() map[string]schema.Attribute {
 	}
 	if k.redrive {
 		outputs["without_origin"] = count("Number of selected messages that stay, because they do not tell where they failed, or because that queue is gone.")
+		outputs["changed"] = count("Number of selected messages that a redrive is known to change, see `strict`.")
+		outputs["refused"] = count("Number of selected messages that stay because RabbitMQ refused them, for example because they are larger than `max_message_size`, or because their headers are nested deeper than 32 levels.")
 	}
 	return outputs
 }
@@ -119,7 +130,10 @@ func (k kind) description() string {
 	if !k.redrive {
 		return k.summary + "\n\n" + "What was not selected stays, in its order. When the node of a classic queue is killed during a run, the queue can have forgotten what was deleted; run it again."
 	}
-	return k.summary + "\n\n" + fmt.Sprintf("No message is lost, whenever the run ends. When it is killed or the connection breaks, at most %d messages are in both queues. "+
-		"The broker's headers about deaths are removed; everything else stays, but for a `user_id` of another user. The headers `%s`, an integer, and `%s`, a timestamp, are added.",
+	return k.summary + "\n\n" + fmt.Sprintf("No message is lost, whenever the run ends. If it is killed or the connection breaks, at most %d messages are in both queues. "+
+		"A message that RabbitMQ refuses stays and is reported with its id and position; the others move. While RabbitMQ blocks publishers (memory or disk alarm), the run ends with an error.\n\n"+
+		"The broker's headers about deaths are removed. `CC` and `BCC` are removed unless the message goes through its retry chain, because they would route copies. "+
+		"A `user_id` of another user is removed. The headers `%s` and `%s` are added. Everything else stays as AMQP 0-9-1 shows it: of a message that was published over AMQP 1.0, "+
+		"the properties `to`, `subject`, `group-sequence`, `reply-to-group-id` and `absolute-expiry-time`, footers, and annotations that do not begin with `x-` are lost, and a priority of 0 becomes none.",
 		messages.RedriveBatch, messages.RedriveCount, messages.RedrivenAt)
 }

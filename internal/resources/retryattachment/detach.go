@@ -15,6 +15,9 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
+// bindGrace is how long after the end of a run a binding may take to be made again.
+const bindGrace = 4 * time.Second
+
 // grace is how long after its delay a message may take to come back.
 const grace = 3 * time.Second
 
@@ -70,6 +73,10 @@ func (d detachment) run(ctx context.Context) error {
 	if d.actual.Empty() {
 		return nil
 	}
+	// The bindings of a queue whose node is down cannot all be seen, nor deleted.
+	if err := d.r.data.Client.Available(ctx, d.vhost, d.attachment.Work.Name); err != nil && d.mode != broker.Always {
+		return err
+	}
 	begin := d.park
 	if d.waits {
 		begin = d.letReturn
@@ -98,7 +105,7 @@ func (d detachment) park(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := broker.Outlive(ctx, bindGrace)
 	defer cancel()
 	if undone := d.apply(ctx, []topology.Stage{d.actual.BindAll(every)}); undone != nil {
 		// Not as err itself, which says that nothing was changed.
@@ -165,6 +172,7 @@ func (d detachment) tiers(ctx context.Context) ([]retry.Tier, error) {
 func (d detachment) wait(ctx context.Context, tiers []retry.Tier, longest time.Duration) error {
 	client := d.r.data.Client
 	over := time.Now().Add(longest + grace)
+	seen := fmt.Sprintf("tiers %q", d.attachment.Tiers)
 	for longest > tfkit.ProofTime(client) && time.Until(over) > 0 {
 		full, err := client.ProveEmpty(ctx, d.vhost, tfkit.TierQueues(tiers))
 		if err != nil {
@@ -173,11 +181,15 @@ func (d detachment) wait(ctx context.Context, tiers []retry.Tier, longest time.D
 		if len(full) == 0 {
 			return nil
 		}
+		seen = tfkit.CountsText(full)
 		if err := tfkit.Sleep(ctx, min(client.StatisticsInterval(), max(0, time.Until(over)))); err != nil {
-			return err
+			return fmt.Errorf("%w, last seen: %s", err, seen)
 		}
 	}
-	return tfkit.Sleep(ctx, max(0, time.Until(over)))
+	if err := tfkit.Sleep(ctx, max(0, time.Until(over))); err != nil {
+		return fmt.Errorf("%w, last seen: %s", err, seen)
+	}
+	return nil
 }
 
 func longestOf(tiers []retry.Tier) time.Duration {

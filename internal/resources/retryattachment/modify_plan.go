@@ -63,6 +63,9 @@ func (r *attachmentResource) ModifyPlan(ctx context.Context, req resource.Modify
 	if prior != nil && changes {
 		checkUpdate(*prior, planned, &resp.Diagnostics)
 	}
+	if changes {
+		r.checkNeeds(ctx, planned, f, &resp.Diagnostics)
+	}
 	if resp.Diagnostics.HasError() || !planned.isKnown() {
 		return
 	}
@@ -71,6 +74,15 @@ func (r *attachmentResource) ModifyPlan(ctx context.Context, req resource.Modify
 		return
 	}
 	r.checkPlan(ctx, req, prior, planned, f, changes, &resp.Diagnostics)
+}
+
+// checkNeeds warns of what others have to create before the apply. The tiers and the
+// queue are often known when what follows from the queue is not.
+func (r *attachmentResource) checkNeeds(ctx context.Context, planned model, f *facts, diags *diag.Diagnostics) {
+	if f == nil || r.data == nil || r.data.Client == nil || planned.ID.IsUnknown() || planned.Existing.IsUnknown() || diags.HasError() {
+		return
+	}
+	tfkit.WarnOfNeeds(ctx, r.data, planned.VHost.ValueString(), needs(planned.attachment()), diags)
 }
 
 // checkPlan looks for what keeps the plan from being carried out.
@@ -86,7 +98,10 @@ func (r *attachmentResource) checkPlan(
 		r.checkNew(ctx, planned, f, diags)
 	}
 	if asks && (changes || r.data.Names.Seen(lockName(planned))) && !diags.HasError() {
-		r.checkSurroundings(ctx, planned, f, changes, diags)
+		tfkit.AddPlanError(diags, r.checkSurroundings(ctx, planned, f, changes, diags))
+	}
+	if asks && changes && !diags.HasError() {
+		r.data.Names.MarkPlanned(tfkit.ObjectNames(planned.VHost.ValueString(), f.within(planned.attachment()).Topology(f.Features)))
 	}
 }
 
@@ -139,30 +154,24 @@ func (r *attachmentResource) planFacts(ctx context.Context, req resource.ModifyP
 		return nil
 	}
 	if plan.Existing.ValueBool() && !plan.Queue.IsUnknown() && !plan.Tiers.IsUnknown() && !plan.VHost.IsUnknown() {
-		r.lookAround(ctx, f, plan, diags)
+		tfkit.AddPlanError(diags, r.lookAround(ctx, f, plan))
 	}
 	return f
 }
 
 // lookAround notes what the attachment takes from the virtual host.
-func (r *attachmentResource) lookAround(ctx context.Context, f *facts, m model, diags *diag.Diagnostics) {
-	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) { f.look(m.attachment(), in) })
-	if err != nil {
-		tfkit.AddVHostError(diags, err)
-	}
+func (r *attachmentResource) lookAround(ctx context.Context, f *facts, m model) error {
+	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) { f.look(m.attachment(), in) })
 }
 
 // checkSurroundings looks at the existing queue and for policies of others that
 // endanger its messages. These can change at any time, and so it looks again at
-// apply.
-func (r *attachmentResource) checkSurroundings(ctx context.Context, m model, f *facts, warnings bool, diags *diag.Diagnostics) {
+// apply. It returns an error if the virtual host cannot be read.
+func (r *attachmentResource) checkSurroundings(ctx context.Context, m model, f *facts, warnings bool, diags *diag.Diagnostics) error {
 	a := f.within(m.attachment())
-	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
+	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
 		tfkit.AddProblems(diags, append(a.ExistingProblems(in, f.Features), a.PolicyProblems(in, f.Features)...), warnings)
 	})
-	if err != nil {
-		tfkit.AddVHostError(diags, err)
-	}
 }
 
 // checkNew looks for what would make a create fail. It is a courtesy: the
@@ -171,7 +180,7 @@ func (r *attachmentResource) checkNew(ctx context.Context, planned model, f *fac
 	a, vhost := f.within(planned.attachment()), planned.VHost.ValueString()
 	conflicts, err := r.conflicts(ctx, vhost, a)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		tfkit.AddPlanError(diags, err)
 		return
 	}
 	tfkit.CheckPermissions(ctx, r.data.Client, vhost, a.Topology(f.Features), "this attachment", diags)
@@ -230,7 +239,6 @@ func checkForm(name, have, want string, diags *diag.Diagnostics) bool {
 		return true
 	}
 	diags.AddAttributeError(path.Root("topology"), "Queue Exists in Another Form",
-		fmt.Sprintf("Queue %q is on the broker as\n\n  %s\n\nand the attachment needs\n\n  %s\n\nRabbitMQ cannot change it in place, and to delete and declare it again would lose "+
-			"messages that arrive in between. Stop publishers, wait until no message is under way, delete the queue by hand and apply again.", name, have, want))
+		tfkit.FormText("Queue", name, have, "the attachment", want))
 	return false
 }

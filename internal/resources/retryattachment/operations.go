@@ -38,34 +38,16 @@ func (r *attachmentResource) actual(ctx context.Context, vhost string, a retry.A
 	return tfkit.Actual(ctx, r.data.Client, vhost, a.Actual)
 }
 
-// othersExist asks for the tiers and the existing queue by themselves: others may
-// have made them in this run.
-func (r *attachmentResource) othersExist(ctx context.Context, m model, diags *diag.Diagnostics) bool {
-	a, vhost := m.attachment(), m.VHost.ValueString()
-	_, hasTiers, err := r.data.Client.Exchange(ctx, vhost, a.ReturnExchange())
-	if err != nil {
-		tfkit.AddError(diags, "Retry Tiers Not Read", err)
-		return false
+// needs are the tiers and the existing queue.
+func needs(a retry.Attachment) []tfkit.Need {
+	needs := []tfkit.Need{{Attribute: "tiers", Kind: topology.KindExchange, Name: a.ReturnExchange(), Summary: "Retry Tiers Not Found"}}
+	if a.Work.Existing {
+		needs = append(needs, tfkit.Need{
+			Attribute: "queue", Kind: topology.KindQueue, Name: a.Work.Name, Summary: "Existing Queue Not Found",
+			Otherwise: "Or leave \"existing\" out, and the attachment declares a queue of this name itself.",
+		})
 	}
-	if !hasTiers {
-		diags.AddAttributeError(path.Root("tiers"), "Retry Tiers Not Found",
-			fmt.Sprintf("Exchange %q does not exist in virtual host %q, and so there are no retry tiers %q. Create them first; if the same run creates them, refer to their resource here, "+
-				"so that Terraform knows the order.", a.ReturnExchange(), vhost, a.Tiers))
-	}
-	if !a.Work.Existing {
-		return hasTiers
-	}
-	_, hasQueue, err := r.data.Client.Queue(ctx, vhost, a.Work.Name)
-	if err != nil {
-		tfkit.AddError(diags, "Existing Queue Not Read", err)
-		return false
-	}
-	if !hasQueue {
-		diags.AddAttributeError(path.Root("queue"), "Existing Queue Not Found",
-			fmt.Sprintf("Queue %q does not exist in virtual host %q. Create it first; if the same run creates it, refer to its resource here, so that Terraform knows the order. "+
-				"Or leave \"existing\" out, and the attachment declares a queue of this name itself.", a.Work.Name, vhost))
-	}
-	return hasTiers && hasQueue
+	return needs
 }
 
 // create makes the attachment. It never takes over an object: it looks at all of
@@ -93,6 +75,7 @@ func (r *attachmentResource) create(ctx context.Context, plan model, f *facts, d
 	}
 	tfkit.AddError(diags, "Queue Not Attached", err)
 	r.undo(ctx, plan, a, made.Topology(), diags)
+	made.Unsure(diags)
 	r.data.Names.Release(lockName(plan))
 	return false
 }
@@ -140,10 +123,13 @@ func (r *attachmentResource) undo(ctx context.Context, plan model, a retry.Attac
 // update makes what is missing, and changes the policy.
 func (r *attachmentResource) update(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
 	vhost, a := plan.VHost.ValueString(), f.within(plan.attachment())
-	if !r.othersExist(ctx, plan, diags) {
+	if !tfkit.RequireNeeds(ctx, r.data.Client, vhost, needs(a), diags) {
 		return false
 	}
 	actual, err := r.actual(ctx, vhost, a)
+	if err == nil {
+		err = tfkit.DropIneffective(ctx, r.data.Client, vhost, a.Targets, actual)
+	}
 	if err != nil {
 		tfkit.AddVHostError(diags, err)
 		return false
@@ -227,6 +213,6 @@ func conflictText(m model, conflicts []string) string {
 		"The provider never takes over what it did not make. If they are this attachment, import it:\n\n"+
 		"  terraform import <address of this resource> '%s'\n\n"+
 		"If the queue belongs to an application, set existing = true. If another address of this configuration has the attachment (after a rename), tell Terraform with a moved block. "+
-		"Otherwise choose another name, or remove the objects.",
+		"Otherwise choose another name.",
 		m.Queue.ValueString(), m.VHost.ValueString(), strings.Join(conflicts, "\n  "), m.ID.ValueString())
 }

@@ -55,9 +55,13 @@ func (r *attachmentResource) Create(ctx context.Context, req resource.CreateRequ
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(plan))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
@@ -67,14 +71,14 @@ func (r *attachmentResource) Create(ctx context.Context, req resource.CreateRequ
 	if plan.Existing.ValueBool() {
 		// The same run may have made the queue, after the virtual host was read.
 		r.data.Client.Reload(plan.VHost.ValueString())
-		r.lookAround(ctx, f, plan, &resp.Diagnostics)
+		tfkit.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, plan))
 	}
-	if resp.Diagnostics.HasError() || !r.othersExist(ctx, plan, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !tfkit.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.attachment()), &resp.Diagnostics) {
 		return
 	}
 	plan = complete(plan, f)
 	tfkit.AddProblems(&resp.Diagnostics, f.problems(plan.attachment()), false)
-	r.checkSurroundings(ctx, plan, f, false, &resp.Diagnostics)
+	tfkit.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, plan, f, false, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() || !r.create(ctx, plan, f, &resp.Diagnostics) {
 		return
 	}
@@ -97,7 +101,7 @@ func (r *attachmentResource) Read(ctx context.Context, req resource.ReadRequest,
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 
 	f, err := r.liveFacts(ctx)
@@ -122,6 +126,7 @@ func (r *attachmentResource) Read(ctx context.Context, req resource.ReadRequest,
 		return
 	}
 	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	tfkit.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
@@ -129,10 +134,14 @@ func (r *attachmentResource) Read(ctx context.Context, req resource.ReadRequest,
 // endanger messages included. It returns false when nothing of the attachment is
 // there, or after an error.
 func (r *attachmentResource) refresh(ctx context.Context, state *model, f *facts, diags *diag.Diagnostics) bool {
-	var dangers []retry.Problem
+	var (
+		dangers []retry.Problem
+		targets []topology.Target
+	)
 	err := r.data.Client.View(ctx, state.VHost.ValueString(), func(in *topology.Topology) {
 		f.look(state.attachment(), in)
-		dangers = f.within(state.attachment()).PolicyProblems(in, f.Features)
+		a := f.within(state.attachment())
+		dangers, targets = a.PolicyProblems(in, f.Features), a.Targets(in)
 	})
 	if err != nil && !tfkit.IsGone(err) {
 		tfkit.AddVHostError(diags, err)
@@ -141,7 +150,12 @@ func (r *attachmentResource) refresh(ctx context.Context, state *model, f *facts
 	if !r.readTopology(ctx, state, f, diags) {
 		return false
 	}
-	state.Topology = tfkit.WithDangers(state.Topology, dangers)
+	ineffective, err := r.data.Client.Ineffective(ctx, state.VHost.ValueString(), targets, true)
+	if err != nil {
+		tfkit.AddError(diags, "Policies in Effect Not Read", err)
+		return false
+	}
+	state.Topology = tfkit.WithDangers(tfkit.WithoutEffect(state.Topology, ineffective), dangers)
 	return true
 }
 
@@ -155,9 +169,13 @@ func (r *attachmentResource) Update(ctx context.Context, req resource.UpdateRequ
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(plan))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
@@ -166,10 +184,10 @@ func (r *attachmentResource) Update(ctx context.Context, req resource.UpdateRequ
 			tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 			return
 		}
-		r.lookAround(ctx, f, plan, &resp.Diagnostics)
+		tfkit.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, plan))
 	}
 	plan = complete(plan, f)
-	r.checkSurroundings(ctx, plan, f, false, &resp.Diagnostics)
+	tfkit.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, plan, f, false, &resp.Diagnostics))
 	result := plan
 	if resp.Diagnostics.HasError() || !r.update(ctx, plan, f, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
@@ -196,14 +214,18 @@ func (r *attachmentResource) Delete(ctx context.Context, req resource.DeleteRequ
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(state))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(state), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
 		f = &facts{}
-		r.lookAround(ctx, f, state, &resp.Diagnostics)
+		tfkit.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, state))
 	}
 	r.remove(ctx, state, f, &resp.Diagnostics)
 	if !resp.Diagnostics.HasError() {
@@ -258,7 +280,7 @@ func (r *attachmentResource) readImported(ctx context.Context, m *model, f *fact
 		tfkit.AddVHostError(diags, err)
 	case errors.Is(readErr, retry.ErrNotAttached):
 		diags.AddError("Nothing to Import", fmt.Sprintf("Virtual host %q holds nothing that attaches a queue %q to retry tiers %q, such as a binding of the exchange %s. "+
-			"Check the parts of the identifier, or create the attachment instead of importing it.", vhost, queue, tiers, retry.NewShared(tiers).ReturnExchange()))
+			"Check the parts of the identifier, or create the attachment instead of importing it; with existing = true for a queue that an application declares.", vhost, queue, tiers, retry.NewShared(tiers).ReturnExchange()))
 	default:
 		m.setInputs(a)
 		m.setID()

@@ -77,7 +77,7 @@ func queue() map[string]schema.Attribute {
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "Type of the queue that the attachment declares: `quorum` or `classic`. It cannot change in place. Default: `quorum`; none for an existing queue.",
+			MarkdownDescription: "Type of the queue that the attachment declares: `quorum` or `classic`. Classic queues can lose messages if their node fails. It cannot change in place. Default: `quorum`; none for an existing queue.",
 			Validators:          []validator.String{stringvalidator.OneOf(string(topology.Quorum), string(topology.Classic))},
 		},
 		"dead_letter_strategy": schema.StringAttribute{

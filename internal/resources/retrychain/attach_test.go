@@ -331,7 +331,7 @@ func TestAccAttachRedeclared(t *testing.T) {
 		}
 		plan := s.plan()
 		s.expectPlan(plan, lostBindings(v)...)
-		expectWarned(t, plan.Diagnostics, "Chain Does Not Work")
+		expectWarned(t, plan.Diagnostics, "Chain Does Not Work", "messages that come back from a tier are parked")
 		if v.queueType == "quorum" {
 			v.queueType = "classic"
 			expectPolicyLine(t, plan, attachLine(v, 1000))

@@ -2,6 +2,7 @@ package retrychain
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
 	if _, exists := before.Queues[old.Work.Name]; !exists && !old.Work.Existing {
 		return // no message can be under way: a create that was killed
 	}
+	if !old.Work.Existing && c.Work.Existing && !deadLetters(before, c) {
+		return // the same, of a chain that was not attached yet: an import takes the queue for its own
+	}
 	what, queue := "A queue", "its work queue"
 	if old.Work.Existing {
 		what, queue = "An exchange or a queue", "the queue that it is for, which has to be another one"
@@ -36,6 +40,13 @@ func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
 				"Undo the change, or make it by hand without a gap: add a chain of another name with the new value, move publishers and then consumers to %s, "+
 				"and remove this chain when its queues are empty.\n\nAttribute: %s", change.attribute, c.Name, change.reason, what, queue, change.attribute))
 	}
+}
+
+// deadLetters says whether the work queue dead-letters, by the chain's policy or by an
+// argument.
+func deadLetters(have topology.Lines, c retry.Chain) bool {
+	_, attached := have.Policies[c.AttachPolicy()]
+	return attached || strings.Contains(have.Queues[c.Work.Name], topology.DeadLetterExchange+"=")
 }
 
 // immutable is an attribute that changed and that the chain's queues were
@@ -139,9 +150,7 @@ func checkDrift(c retry.Chain, have, want topology.Lines, queues bool, diags *di
 
 func addDrift(diags *diag.Diagnostics, kind, name, actual, wanted string) {
 	diags.AddAttributeError(path.Root("topology"), kind+" Exists in Another Form",
-		fmt.Sprintf("%s %q is on the broker as\n\n  %s\n\nand the chain needs\n\n  %s\n\nRabbitMQ cannot change it in place, and to delete and declare it again would lose "+
-			"messages that arrive in between. Stop publishers and consumers of the chain, make sure that no message is under way, delete the object "+
-			"by hand and apply again.", kind, name, actual, wanted))
+		tfkit.FormText(kind, name, actual, "the chain", wanted))
 }
 
 // reportDrift says what is missing of a chain that was there, what stops it
@@ -154,8 +163,8 @@ func reportDrift(prior model, f facts, diags *diag.Diagnostics) {
 	have, wanted := prior.lines(), c.Topology(f.Features)
 	if stopped := stopping(c, have, wanted); len(stopped) > 0 {
 		diags.AddAttributeWarning(path.Root("topology"), "Chain Does Not Work",
-			fmt.Sprintf("Somebody removed objects without which the chain %q does not work:\n\n  %s\n\nUntil this plan is applied, messages that fail are lost or wait where they are.",
-				c.Name, strings.Join(stopped, "\n  ")))
+			fmt.Sprintf("Objects are missing without which the chain %q does not work:\n\n  %s\n\nUntil this plan is applied, %s.",
+				c.Name, strings.Join(stopped, "\n  "), fateOf(c, have, wanted)))
 	}
 	var gone []string
 	for _, q := range wanted.Queues() {
@@ -168,6 +177,29 @@ func reportDrift(prior model, f facts, diags *diag.Diagnostics) {
 			fmt.Sprintf("Queues of the chain %q are not on the broker, or were never made:\n\n  %s\n\nThis plan declares them again. What was in them when they were deleted is lost: "+
 				"RabbitMQ dead-letters nothing when a queue is deleted.", c.Name, strings.Join(gone, "\n  ")))
 	}
+}
+
+// fateOf says what happens to messages that fail while parts of the chain are
+// missing. Where only the ways back to the work queue are, as after an
+// application has declared its queue again, the exchange of each tier parks what it
+// cannot route.
+func fateOf(c retry.Chain, have topology.Lines, wanted *topology.Topology) string {
+	whole := have
+	whole.Bindings = maps.Clone(have.Bindings)
+	for _, b := range wanted.Bindings() {
+		if e, _ := wanted.Exchange(b.Source); isWayBack(c, b, wanted) && e.Alternate() == c.ParkingExchange() {
+			whole.Bindings[b.Label()] = ""
+		}
+	}
+	if len(stopping(c, whole, wanted)) == 0 {
+		return "messages that come back from a tier are parked"
+	}
+	return "messages that fail are lost or wait where they are"
+}
+
+// isWayBack says whether a binding leads from one of the chain's tiers to the work queue.
+func isWayBack(c retry.Chain, b topology.Binding, wanted *topology.Topology) bool {
+	return b.Destination == c.Work.Name && b.Source != c.RedriveExchange() && ownExchange(wanted, b.Source)
 }
 
 // stopping lists the missing objects without which no message is retried or
@@ -185,8 +217,7 @@ func stopping(c retry.Chain, have topology.Lines, wanted *topology.Topology) []s
 	}
 	for _, b := range wanted.Bindings() {
 		_, exists := have.Bindings[b.Label()]
-		back := b.Destination == c.Work.Name && b.Source != c.RedriveExchange() && ownExchange(wanted, b.Source)
-		if !exists && (back || b.Source == c.ParkingExchange()) {
+		if !exists && (isWayBack(c, b, wanted) || b.Source == c.ParkingExchange()) {
 			missing = append(missing, fmt.Sprintf("binding %q", b.Label()))
 		}
 	}

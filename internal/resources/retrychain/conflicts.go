@@ -53,6 +53,10 @@ func addForeign(before model, c retry.Chain, wanted, in *topology.Topology, diag
 	for _, queue := range tfkit.Texts(before.Draining) {
 		known.Queues[queue] = "draining"
 	}
+	// Whether these can be taken over [retry.Chain.TakeoverProblems] says.
+	for _, queue := range []string{before.workQueue().Name.ValueString(), before.parkingQueue().Name.ValueString()} {
+		known.Queues[queue] = "existing"
+	}
 	var foreign []string
 	for _, e := range wanted.Exchanges() {
 		have, exists := in.Exchange(e.Name)
@@ -69,7 +73,7 @@ func addForeign(before model, c retry.Chain, wanted, in *topology.Topology, diag
 	if len(foreign) > 0 {
 		diags.AddAttributeError(path.Root("name"), "Object Already Exists",
 			fmt.Sprintf("This change of the chain %q in virtual host %q needs names that others use:\n\n  %s\n\n"+
-				"The provider never takes over what it did not make, and nothing was changed. Choose other delays, or remove these objects if nobody needs them.",
+				"The provider never takes over what it did not make, and nothing was changed. Choose other delays.",
 				c.Name, before.VHost.ValueString(), strings.Join(foreign, "\n  ")))
 	}
 }
@@ -80,6 +84,7 @@ func conflictText(m model, conflicts []string) string {
 		"The provider never takes over what it did not make. If they are this chain, import it:\n\n"+
 		"  terraform import <address of this resource> '%s'\n\n"+
 		"If another address of this configuration has the chain (after a rename), tell Terraform with a moved block. "+
-		"Otherwise choose another name for the chain or its queues, or remove the objects.",
+		"If a queue belongs to an application, set work_queue.existing or parking_queue.existing = true: the chain then uses it as it is. "+
+		"Otherwise choose another name for the chain or its queues.",
 		m.Name.ValueString(), m.VHost.ValueString(), strings.Join(conflicts, "\n  "), m.ID.ValueString())
 }

@@ -67,7 +67,7 @@ func TestAccImportOfNothing(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		w := acctest.Terraform(t, settings{}.config(b, vhost))
-		expectText(t, acctest.RunError(t, w, "import", address, "orders@"+vhost), "Nothing to Import")
+		expectText(t, acctest.RunError(t, w, "import", address, "orders@"+vhost), "Nothing to Import", "create a chain with work_queue = { existing = true }")
 		expectText(t, acctest.RunError(t, w, "import", address, "orders"), "Invalid Import Identifier", "name@vhost")
 		expectText(t, acctest.RunError(t, w, "import", address, "orders@no-such-vhost"), "Virtual Host Not Found")
 	})

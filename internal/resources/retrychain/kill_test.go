@@ -1,14 +1,10 @@
 package retrychain_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -461,13 +457,10 @@ func halfDeclare(t *testing.T, b *rabbit.Broker, vhost string, v variant, label 
 	if v.strategy == "routing_key" {
 		arguments["x-dead-letter-exchange"], arguments["x-dead-letter-routing-key"] = "orders.return", tierName(v, label)
 	}
-	body, err := json.Marshal(map[string]any{"durable": true, "auto_delete": false, "arguments": arguments})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := map[string]any{"durable": true, "auto_delete": false, "arguments": arguments}
 	const tries = 100
 	for i := range tries {
-		breakOff(t, b, vhost, tierName(v, label), body, time.Duration(i%40)*time.Millisecond)
+		acctest.BreakOff(t, b, http.MethodPut, "queues/"+vhost+"/"+tierName(v, label), body, time.Duration(i%40)*time.Millisecond)
 		if half(t, b, vhost, tierName(v, label)) {
 			return
 		}
@@ -475,30 +468,6 @@ func halfDeclare(t *testing.T, b *rabbit.Broker, vhost string, v variant, label 
 		acctest.Do(t, resp, err)
 	}
 	t.Skipf("none of %d declarations that were broken off left a half-made queue", tries)
-}
-
-// breakOff sends a declaration and closes the connection after the given time.
-func breakOff(t *testing.T, b *rabbit.Broker, vhost, queue string, body []byte, after time.Duration) {
-	t.Helper()
-	u, err := url.Parse(b.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, b.Endpoint+"/api/queues/"+vhost+"/"+queue, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.SetBasicAuth(b.Username, b.Password)
-	request.Header.Set("Content-Type", "application/json")
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := request.Write(conn); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(after)
-	_ = conn.Close()
 }
 
 // half says whether the queue exists and does not take a message.

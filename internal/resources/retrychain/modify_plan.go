@@ -86,17 +86,33 @@ func (r *chainResource) checkPlan(
 		r.checkMissing(ctx, planned, c, f, diags)
 	}
 	if changes || r.data.Names.Seen(planned.ID.ValueString()) {
-		r.checkSurroundings(ctx, prior, planned, c, f, changes, diags)
+		tfkit.AddPlanError(diags, r.checkSurroundings(ctx, prior, planned, c, f, changes, diags))
+	}
+	if changes {
+		r.checkNeeds(ctx, planned, c, f, diags)
 	}
 }
 
-// checkSurroundings looks for objects of others that endanger the chain's
-// messages. These can change at any time, and so it looks again at apply.
-func (r *chainResource) checkSurroundings(ctx context.Context, before *model, m model, c retry.Chain, f *facts, warnings bool, diags *diag.Diagnostics) {
+// checkNeeds looks for what others have to enable or to create before the apply, and
+// notes what the chain creates for other resources.
+func (r *chainResource) checkNeeds(ctx context.Context, planned model, c retry.Chain, f *facts, diags *diag.Diagnostics) {
 	if f == nil || r.data == nil || r.data.Client == nil || diags.HasError() {
 		return
 	}
-	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
+	vhost := planned.VHost.ValueString()
+	tfkit.CheckFlags(ctx, r.data.Client, c.Strategy, "strategy", diags)
+	tfkit.WarnOfNeeds(ctx, r.data, vhost, needs(c), diags)
+	r.data.Names.MarkPlanned(tfkit.ObjectNames(vhost, c.Topology(f.Features)))
+}
+
+// checkSurroundings looks for objects of others that endanger the chain's
+// messages. These can change at any time, and so it looks again at apply. It
+// returns an error if the virtual host cannot be read.
+func (r *chainResource) checkSurroundings(ctx context.Context, before *model, m model, c retry.Chain, f *facts, warnings bool, diags *diag.Diagnostics) error {
+	if f == nil || r.data == nil || r.data.Client == nil || diags.HasError() {
+		return nil
+	}
+	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
 		tfkit.AddProblems(diags, c.ExistingProblems(in, f.Features), warnings)
 		tfkit.AddProblems(diags, c.PolicyProblems(in, f.Features), warnings)
 		if before != nil {
@@ -104,9 +120,6 @@ func (r *chainResource) checkSurroundings(ctx context.Context, before *model, m 
 			addForeign(*before, c, c.Topology(f.Features), in, diags)
 		}
 	})
-	if err != nil {
-		r.addPlanError(m, err, diags)
-	}
 }
 
 // priorOf returns the state that the plan changes in place. It is nil for a
@@ -148,17 +161,14 @@ func (r *chainResource) planFacts(ctx context.Context, req resource.ModifyPlanRe
 	}
 	inputs := completeInputs(plan, f)
 	if f.WorkType == "" && inputs.isKnown(ctx) && inputs.workQueue().Existing.ValueBool() {
-		r.lookAround(ctx, f, inputs, diags)
+		tfkit.AddPlanError(diags, r.lookAround(ctx, f, inputs))
 	}
 	return f
 }
 
 // lookAround notes what the chain takes from its virtual host.
-func (r *chainResource) lookAround(ctx context.Context, f *facts, m model, diags *diag.Diagnostics) {
-	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) { f.look(m.chain(), in) })
-	if err != nil {
-		r.addPlanError(m, err, diags)
-	}
+func (r *chainResource) lookAround(ctx context.Context, f *facts, m model) error {
+	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) { f.look(m.chain(), in) })
 }
 
 // checkReplacement looks at the chain that a plan destroys because its name or
@@ -191,7 +201,7 @@ func (r *chainResource) checkEmptied(ctx context.Context, old model, f *facts, d
 	vhost := old.VHost.ValueString()
 	actual, err := r.actual(ctx, vhost, f.within(old.chain()), f.Features)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		tfkit.AddPlanError(diags, err)
 		return
 	}
 	var full []broker.Counts
@@ -223,7 +233,7 @@ func (r *chainResource) checkNew(ctx context.Context, req resource.ModifyPlanReq
 	var conflicts []string
 	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { conflicts = findConflicts(c, wanted, in) })
 	if err != nil {
-		r.addPlanError(planned, err, diags)
+		tfkit.AddPlanError(diags, err)
 		return
 	}
 	tfkit.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this chain", diags)
@@ -263,17 +273,4 @@ func (r *chainResource) addConflict(planned model, c retry.Chain, conflicts []st
 		return
 	}
 	diags.AddAttributeError(path.Root("name"), "Object Already Exists", text)
-}
-
-// addPlanError is [tfkit.AddVHostError] for a plan. It only warns when the refresh of
-// this process has dropped the chain because its virtual host is gone: Terraform
-// plans the configuration before a destroy, too, and the same run may make the
-// virtual host again. If it does not, the apply fails before its first write.
-func (r *chainResource) addPlanError(m model, err error, diags *diag.Diagnostics) {
-	if !tfkit.IsGone(err) || !r.data.Names.Seen(tfkit.FormatID(m.Name.ValueString(), m.VHost.ValueString())) {
-		tfkit.AddVHostError(diags, err)
-		return
-	}
-	diags.AddAttributeWarning(path.Root("vhost"), "Virtual Host Not Found",
-		tfkit.Sentence(err.Error())+"\n\nThe retry chain was there at the last apply. An apply will make it anew, and fails unless the same run makes the virtual host before.")
 }

@@ -84,7 +84,7 @@ func (r *chainResource) readImported(ctx context.Context, m *model, f *facts, di
 	case errors.Is(readErr, retry.ErrNoChain):
 		diags.AddError("Nothing to Import",
 			fmt.Sprintf("Virtual host %q holds no object of a retry chain named %q: no exchange %s.retry, %s.parking or %s.redrive and no tier. "+
-				"Check the name, or create the chain instead of importing it.",
+				"Check the name, or create the chain instead of importing it. For a queue that an application declares, create a chain with work_queue = { existing = true }.",
 				m.VHost.ValueString(), m.Name.ValueString(), m.Name.ValueString(), m.Name.ValueString(), m.Name.ValueString()))
 	default:
 		f.Features = features
@@ -123,6 +123,7 @@ func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f
 	tfkit.AddError(diags, "Chain Not Created", err)
 	if applied || !r.madeByOthers(ctx, plan, wanted, diags) {
 		r.undo(ctx, plan, c, made.Topology(), diags)
+		made.Unsure(diags)
 	}
 	r.data.Names.Release(id)
 	return false
@@ -181,52 +182,29 @@ func (r *chainResource) canCreate(ctx context.Context, plan model, c retry.Chain
 		diags.AddAttributeError(path.Root("name"), "Object Already Exists", conflictText(plan, conflicts))
 		return false
 	}
-	return r.othersExist(ctx, vhost, c, diags)
+	return tfkit.RequireNeeds(ctx, r.data.Client, vhost, needs(c), diags)
 }
 
-// othersExist asks for the existing queues and the source exchanges by
-// themselves: another provider may have made them in this run.
-func (r *chainResource) othersExist(ctx context.Context, vhost string, c retry.Chain, diags *diag.Diagnostics) bool {
-	for _, q := range []struct {
-		attribute, name string
-		existing        bool
-	}{{"work_queue.name", c.Work.Name, c.Work.Existing}, {"parking_queue.name", c.Parking.Name, c.Parking.Existing}} {
-		if !q.existing {
-			continue
-		}
-		_, exists, err := r.data.Client.Queue(ctx, vhost, q.name)
-		if err != nil {
-			tfkit.AddError(diags, "Existing Queue Not Read", err)
-			return false
-		}
-		if !exists {
-			diags.AddAttributeError(tfkit.Path(q.attribute), "Existing Queue Not Found", tfkit.Locate(q.attribute,
-				fmt.Sprintf("Queue %q does not exist in virtual host %q. Create it first; if the same run creates it, refer to its resource here, so that Terraform knows the order. "+
-					"Or leave \"existing\" out, and the chain declares a queue of this name itself.", q.name, vhost)))
-			return false
-		}
+// needs are the existing queues and the source exchanges.
+func needs(c retry.Chain) []tfkit.Need {
+	var needs []tfkit.Need
+	queue := func(attribute, name string) {
+		needs = append(needs, tfkit.Need{
+			Attribute: attribute, Kind: topology.KindQueue, Name: name, Summary: "Existing Queue Not Found",
+			Otherwise: "Or leave \"existing\" out, and the chain declares a queue of this name itself.",
+		})
 	}
-	return r.sourcesExist(ctx, vhost, c, diags)
-}
-
-// sourcesExist asks for the source exchanges by themselves: another provider
-// may have made them in this run.
-func (r *chainResource) sourcesExist(ctx context.Context, vhost string, c retry.Chain, diags *diag.Diagnostics) bool {
+	if c.Work.Existing {
+		queue("work_queue.name", c.Work.Name)
+	}
+	if c.Parking.Existing {
+		queue("parking_queue.name", c.Parking.Name)
+	}
 	for i, b := range c.Work.Bindings {
-		_, exists, err := r.data.Client.Exchange(ctx, vhost, b.Exchange)
-		if err != nil {
-			tfkit.AddError(diags, "Source Exchange Not Read", err)
-			return false
-		}
-		if !exists {
-			attribute := fmt.Sprintf("work_queue.bindings[%d].exchange", i)
-			diags.AddAttributeError(tfkit.Path(attribute), "Source Exchange Not Found", tfkit.Locate(attribute,
-				fmt.Sprintf("Exchange %q does not exist in virtual host %q, and so %q cannot be bound to it. Create it first; if the same run creates it, "+
-					"refer to its resource here, so that Terraform knows the order.", b.Exchange, vhost, c.Work.Name)))
-			return false
-		}
+		attribute := fmt.Sprintf("work_queue.bindings[%d].exchange", i)
+		needs = append(needs, tfkit.Need{Attribute: attribute, Kind: topology.KindExchange, Name: b.Exchange, Summary: "Source Exchange Not Found"})
 	}
-	return true
+	return needs
 }
 
 // undo removes what a failed create has made. When that fails too, it saves

@@ -277,3 +277,20 @@ func TestAccParkingBecomesShared(t *testing.T) {
 		}
 	})
 }
+
+// TestAccTakeoverRefused: a parking queue of others cannot become the chain's own
+// if it has another form. That is the only error.
+func TestAccTakeoverRefused(t *testing.T) {
+	eachExisting(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
+		other := map[string]string{"quorum": "classic", "classic": "quorum"}[v.queueType]
+		declareParking(t, b, vhost, other, nil)
+		s := newSession(t, b, vhost, v, sharing("orders"))
+		s.apply()
+		s.config["parking_queue"] = map[string]any{"name": "shared"}
+		found := s.plan().Diagnostics.Errors()
+		expectRefused(t, found, "parking_queue.existing", "Queue Cannot Be Taken Over", "Leave existing = true")
+		if len(found) != 1 {
+			t.Errorf("%d errors:\n%s", len(found), found)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -85,13 +86,14 @@ func (r *chainResource) nothingHeldBack(ctx context.Context, vhost string, c ret
 	if _, exists := what.Exchange(c.WaitExchange()); !exists {
 		return nil
 	}
-	n, known, err := r.data.Client.HeldBack(ctx, vhost, c.WaitExchange())
+	n, why, err := r.data.Client.HeldBack(ctx, vhost, c.WaitExchange())
 	switch {
 	case err != nil:
 		return err
-	case !known:
-		return fmt.Errorf("the broker does not say how many messages the exchange %q holds back, and they would be lost with it. Nothing was changed. "+
-			"Enable the plugin rabbitmq_delayed_message_exchange, or give the messages up with deletion_policy = \"delete\"", c.WaitExchange())
+	case why != "":
+		return fmt.Errorf("it is not known how many messages the exchange %q holds back, and they would be lost with it: %s. Nothing was changed. "+
+			"Stop publishers and consumers and wait %s, the longest delay: then it holds back none. Consume what came back, set deletion_policy = \"delete\", apply, and destroy",
+			c.WaitExchange(), why, retry.FormatDuration(slices.Max(c.Delays)))
 	case n > 0:
 		return fmt.Errorf("the exchange %q holds back %d messages, which would be lost with it. Nothing was changed. Wait until their delays are over and destroy again", c.WaitExchange(), n)
 	}

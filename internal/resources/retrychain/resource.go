@@ -53,9 +53,13 @@ func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, 
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(plan.ID.ValueString())()
+	unlock, ok := r.data.Names.Lock(ctx, plan.ID.ValueString(), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
@@ -68,14 +72,14 @@ func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, 
 		// The same run may have made the queue, after the virtual host was read.
 		r.data.Client.Reload(plan.VHost.ValueString())
 	}
-	r.lookAround(ctx, f, inputs, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
+	if err := r.lookAround(ctx, f, inputs); err != nil {
+		tfkit.AddVHostError(&resp.Diagnostics, err)
 		return
 	}
 	plan = complete(ctx, plan, nil, f)
 	c := f.within(plan.chain())
 	tfkit.AddProblems(&resp.Diagnostics, append(c.Problems(), f.problems(c)...), false)
-	r.checkSurroundings(ctx, nil, plan, c, f, false, &resp.Diagnostics)
+	tfkit.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, nil, plan, c, f, false, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -100,7 +104,7 @@ func (r *chainResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 
 	f, err := r.liveFacts(ctx)
@@ -125,16 +129,21 @@ func (r *chainResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		return
 	}
 	f.write(ctx, resp.Private, &resp.Diagnostics)
+	tfkit.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
 // refresh reads what is on the broker into the state and the facts. It returns
 // false when nothing of the chain is there, or after an error.
 func (r *chainResource) refresh(ctx context.Context, state *model, f *facts, diags *diag.Diagnostics) bool {
-	var dangers []retry.Problem
+	var (
+		dangers []retry.Problem
+		targets []topology.Target
+	)
 	err := r.data.Client.View(ctx, state.VHost.ValueString(), func(in *topology.Topology) {
 		f.look(state.chain(), in)
-		dangers = f.within(state.chain()).PolicyProblems(in, f.Features)
+		c := f.within(state.chain())
+		dangers, targets = c.PolicyProblems(in, f.Features), c.Targets(in)
 	})
 	if err != nil && !tfkit.IsGone(err) {
 		tfkit.AddVHostError(diags, err)
@@ -143,7 +152,12 @@ func (r *chainResource) refresh(ctx context.Context, state *model, f *facts, dia
 	if !r.readTopology(ctx, state, f.within(state.chain()), f.Features, diags) {
 		return false
 	}
-	state.Topology = tfkit.WithDangers(state.Topology, dangers)
+	ineffective, err := r.data.Client.Ineffective(ctx, state.VHost.ValueString(), targets, true)
+	if err != nil {
+		tfkit.AddError(diags, "Policies in Effect Not Read", err)
+		return false
+	}
+	state.Topology = tfkit.WithDangers(tfkit.WithoutEffect(state.Topology, ineffective), dangers)
 	return r.lookIntoDraining(ctx, *state, f, diags)
 }
 
@@ -171,9 +185,13 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(plan.ID.ValueString())()
+	unlock, ok := r.data.Names.Lock(ctx, plan.ID.ValueString(), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f := readFacts(ctx, req.Private, &resp.Diagnostics)
 	if f == nil {
@@ -189,10 +207,10 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 		r.data.Client.Reload(plan.VHost.ValueString())
 	}
 	if f.WorkType == "" && inputs.workQueue().Existing.ValueBool() {
-		r.lookAround(ctx, f, inputs, &resp.Diagnostics)
+		tfkit.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, inputs))
 	}
 	plan = complete(ctx, plan, &state, f)
-	r.checkSurroundings(ctx, &state, plan, f.within(plan.chain()), f, false, &resp.Diagnostics)
+	tfkit.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, &state, plan, f.within(plan.chain()), f, false, &resp.Diagnostics))
 	result := plan
 	if resp.Diagnostics.HasError() || !r.update(ctx, state, plan, f, drain, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
@@ -221,9 +239,13 @@ func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(state.ID.ValueString())()
+	unlock, ok := r.data.Names.Lock(ctx, state.ID.ValueString(), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f := readFacts(ctx, req.Private, &resp.Diagnostics)
 	if f == nil {

@@ -74,7 +74,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		},
 		"strategy": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(string(retry.Headers)),
-			MarkdownDescription: "How the chain knows which attempt a message is at. `headers` (RabbitMQ 3.13.3 or later): by the exchange through which it came back; " +
+			MarkdownDescription: "How the chain knows which attempt a message is at. `headers` (RabbitMQ 3.13.3 or later; in 3.13 with the feature flag `message_containers`, which a rolling upgrade leaves disabled): by the exchange through which it came back; " +
 				"the routing key stays. `routing_key` (3.10 or later): by a routing key that names the tier, which consumers see on retries. " +
 				"`republish`: by an integer header that a process of yours writes, which takes failed messages from the queue named after the chain and `.failed` and publishes them to the retry exchange. " +
 				"`delayed_retry` (4.3.1 or later, quorum queues): the work queue itself holds back messages that consumers give back with `basic.reject` and `requeue=true`; the delays have to be a ramp `d`, `2d`, `3d` up to a maximum. " +
@@ -94,7 +94,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(string(topology.Quorum)),
-			MarkdownDescription: "Type of every queue of the chain: `quorum` or `classic`. Default: `quorum`.",
+			MarkdownDescription: "Type of every queue of the chain: `quorum` or `classic`. Classic queues can lose every waiting message if their node fails. Default: `quorum`.",
 			Validators:          []validator.String{stringvalidator.OneOf(string(topology.Quorum), string(topology.Classic))},
 		},
 		"dead_letter_strategy": schema.StringAttribute{
@@ -151,7 +151,7 @@ func workQueueSchema() schema.Attribute {
 			"delivery_limit": schema.Int64Attribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "How often a message may go back to the queue without being rejected (a crash of its consumer, a requeue) before it is parked; `-1` for no limit. " +
-					"Quorum queues only. The queue is declared with 50 more, because newer brokers count the rounds through the tiers as well; " +
+					"Quorum queues only. RabbitMQ 4.3 does not count `basic.nack` with `requeue=true`. The queue is declared with 50 more, because newer brokers count the rounds through the tiers as well; " +
 					"that of a chain that is made with `delays = []` with exactly this number, so that a message that always fails is delivered once more than it says. " +
 					"Default: `20` for quorum queues on RabbitMQ 3.13.3 or later, else none; with strategy `delayed_retry` it follows from the delays.",
 				Validators: []validator.Int64{int64validator.AtLeast(retry.Unlimited)},
@@ -183,7 +183,7 @@ func workQueueSchema() schema.Attribute {
 			},
 			"arguments": schema.StringAttribute{
 				Optional: true, Computed: true, CustomType: jsontypes.NormalizedType{},
-				MarkdownDescription: "Further arguments of the work queue as a JSON object with typed values, such as `jsonencode({ \"x-max-priority\" = 5 })`. " +
+				MarkdownDescription: "Further arguments of the work queue as a JSON object with typed values, such as `jsonencode({ \"x-quorum-initial-group-size\" = 5 })`. " +
 					"Arguments that have an attribute of their own are refused. Default: none.",
 				Validators: []validator.String{tfkit.Arguments()},
 			},
@@ -219,7 +219,7 @@ func bindingSchema() map[string]schema.Attribute {
 func parkingQueueSchema() schema.Attribute {
 	return schema.SingleNestedAttribute{
 		Optional: true, Computed: true,
-		MarkdownDescription: "The queue for messages that used up their attempts. Default: a queue with the chain's name and `.parking`.",
+		MarkdownDescription: "The queue for messages that used up their attempts, or died of something that is not retried. Default: a queue with the chain's name and `.parking`.",
 		Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{
 				Optional: true, Computed: true,

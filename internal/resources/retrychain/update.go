@@ -22,6 +22,9 @@ func (r *chainResource) update(ctx context.Context, state, plan model, f *facts,
 	if err == nil {
 		err = r.addFormerSources(ctx, vhost, before, actual)
 	}
+	if err == nil {
+		err = tfkit.DropIneffective(ctx, r.data.Client, vhost, c.Targets, actual)
+	}
 	if err != nil {
 		tfkit.AddVHostError(diags, err)
 		return false
@@ -32,7 +35,7 @@ func (r *chainResource) update(ctx context.Context, state, plan model, f *facts,
 		return false
 	}
 	transition := c.Transition(actual, wanted, f.within(state.chain()).Tiers())
-	if !r.provedEmpty(ctx, vhost, transition.Replaced, diags) || !r.othersExist(ctx, vhost, c, diags) {
+	if !r.provedEmpty(ctx, vhost, transition.Replaced, diags) || !tfkit.RequireNeeds(ctx, r.data.Client, vhost, needs(c), diags) {
 		return false
 	}
 	if err := r.noPendingDeadLetters(ctx, vhost, c, wanted); err != nil {

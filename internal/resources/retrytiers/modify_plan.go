@@ -83,7 +83,11 @@ func (r *tiersResource) checkPlan(
 		checkUpdate(*prior, planned, diags)
 	}
 	if asks && (changes || r.data.Names.Seen(lockName(planned))) && !diags.HasError() {
-		r.checkPolicies(ctx, planned, f, diags)
+		tfkit.AddPlanError(diags, r.checkPolicies(ctx, planned, f, diags))
+	}
+	if asks && changes && !diags.HasError() {
+		tfkit.CheckFlags(ctx, r.data.Client, retry.Headers, "name", diags)
+		r.data.Names.MarkPlanned(tfkit.ObjectNames(planned.VHost.ValueString(), planned.chain().Topology(f.Features)))
 	}
 }
 
@@ -124,13 +128,10 @@ func (r *tiersResource) planFacts(ctx context.Context, req resource.ModifyPlanRe
 
 // checkPolicies looks for policies of others that endanger the tiers's
 // messages. These can change at any time, and so it looks again at apply.
-func (r *tiersResource) checkPolicies(ctx context.Context, m model, f *facts, diags *diag.Diagnostics) {
-	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
+func (r *tiersResource) checkPolicies(ctx context.Context, m model, f *facts, diags *diag.Diagnostics) error {
+	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
 		tfkit.AddProblems(diags, tiersProblems(m.chain().PolicyProblems(in, f.Features)), false)
 	})
-	if err != nil {
-		tfkit.AddVHostError(diags, err)
-	}
 }
 
 // checkNew looks for what would make a create fail. It is a courtesy: the
@@ -139,7 +140,7 @@ func (r *tiersResource) checkNew(ctx context.Context, req resource.ModifyPlanReq
 	vhost, wanted := planned.VHost.ValueString(), planned.chain().Topology(f.Features)
 	conflicts, err := tfkit.Conflicts(ctx, r.data.Client, vhost, wanted)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		tfkit.AddPlanError(diags, err)
 		return
 	}
 	tfkit.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this set of retry tiers", diags)

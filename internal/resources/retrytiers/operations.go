@@ -70,6 +70,7 @@ func (r *tiersResource) create(ctx context.Context, plan model, f *facts, diags 
 	}
 	tfkit.AddError(diags, "Retry Tiers Not Created", err)
 	r.undo(ctx, plan, made.Topology(), diags)
+	made.Unsure(diags)
 	r.data.Names.Release(lockName(plan))
 	return false
 }
@@ -187,6 +188,6 @@ func conflictText(m model, conflicts []string) string {
 		"The provider never takes over what it did not make. If they are these tiers, import them:\n\n"+
 		"  terraform import <address of this resource> '%s'\n\n"+
 		"If another address of this configuration has the tiers (after a rename), tell Terraform with a moved block. "+
-		"Otherwise choose another name, or remove the objects.",
+		"Otherwise choose another name.",
 		m.Name.ValueString(), m.VHost.ValueString(), strings.Join(conflicts, "\n  "), m.ID.ValueString())
 }

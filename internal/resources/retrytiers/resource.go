@@ -53,9 +53,13 @@ func (r *tiersResource) Create(ctx context.Context, req resource.CreateRequest, 
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(plan))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
@@ -64,7 +68,7 @@ func (r *tiersResource) Create(ctx context.Context, req resource.CreateRequest, 
 	}
 	plan = complete(plan, nil, f)
 	tfkit.AddProblems(&resp.Diagnostics, f.problems(plan.chain()), false)
-	r.checkPolicies(ctx, plan, f, &resp.Diagnostics)
+	tfkit.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, f, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() || !r.create(ctx, plan, f, &resp.Diagnostics) {
 		return
 	}
@@ -87,7 +91,7 @@ func (r *tiersResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
 
 	f, err := r.liveFacts(ctx)
@@ -111,6 +115,7 @@ func (r *tiersResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		return
 	}
 	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	tfkit.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
@@ -150,9 +155,13 @@ func (r *tiersResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(plan))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
@@ -164,7 +173,7 @@ func (r *tiersResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	}
 	drain, draining := plan.Draining.IsUnknown(), plan.Draining
 	plan = complete(plan, &state, f)
-	r.checkPolicies(ctx, plan, f, &resp.Diagnostics)
+	tfkit.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, f, &resp.Diagnostics))
 	result := plan
 	if resp.Diagnostics.HasError() || !r.update(ctx, state, plan, f, drain, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
@@ -193,9 +202,13 @@ func (r *tiersResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer r.data.Names.Lock(lockName(state))()
+	unlock, ok := r.data.Names.Lock(ctx, lockName(state), &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	defer unlock()
 
 	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {

@@ -64,7 +64,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(string(topology.Quorum)),
-			MarkdownDescription: "Type of the tiers and the parking queue: `quorum` or `classic`. It cannot change in place. Attached queues can be of another type. Default: `quorum`.",
+			MarkdownDescription: "Type of the tiers and the parking queue: `quorum` or `classic`. Classic queues can lose every waiting message if their node fails. It cannot change in place. Attached queues can be of another type. Default: `quorum`.",
 			Validators:          []validator.String{stringvalidator.OneOf(string(topology.Quorum), string(topology.Classic))},
 		},
 		"dead_letter_strategy": schema.StringAttribute{
@@ -112,7 +112,7 @@ func outputs() map[string]schema.Attribute {
 		"total_delay":     text("Sum of all delays."),
 		"retry_exchange":  text("Exchange to which the dead letters of attached queues go."),
 		"return_exchange": text("Direct exchange to which attached queues are bound by their names. To give a parked message all attempts again, publish it here with its routing key, which is the name of its queue."),
-		"parking_queue":   text("Queue for messages that used up their attempts, and for those whose queue is not attached any more. It should be watched; nothing consumes it."),
+		"parking_queue":   text("Queue for messages that used up their attempts or died of something that is not retried, and for those whose queue is not attached any more. It should be watched; nothing consumes it."),
 		"draining": schema.ListAttribute{
 			Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Queues of delays that were removed and that still hold messages, or may hold some. Nothing enters them any more, and their messages come back when their delay " +

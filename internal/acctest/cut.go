@@ -1,0 +1,123 @@
+package acctest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
+)
+
+// BreakOff sends a request to the management API and closes the connection after
+// the given time. path is what follows "/api/", escaped; body may be nil.
+func BreakOff(t *testing.T, b *rabbit.Broker, method, path string, body any, after time.Duration) {
+	t.Helper()
+	u, err := url.Parse(b.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []byte
+	if body != nil {
+		if text, err = json.Marshal(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, b.Endpoint+"/api/"+path, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetBasicAuth(b.Username, b.Password)
+	request.Header.Set("Content-Type", "application/json")
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := request.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(after)
+	_ = conn.Close()
+}
+
+// StorePolicy sets the policy, which has to exist, anew in a way that RabbitMQ lists it
+// and no queue obeys it: requests are broken off until one leaves that behind.
+func StorePolicy(t *testing.T, b *rabbit.Broker, vhost, name, queue string) {
+	t.Helper()
+	api := API(t, b)
+	policy, err := api.GetPolicy(vhost, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tries = 300
+	for i := range tries {
+		do(t, func() (*http.Response, error) { return api.DeletePolicy(vhost, name) })
+		BreakOff(t, b, http.MethodPut, "policies/"+url.PathEscape(vhost)+"/"+url.PathEscape(name), policy, time.Duration(i%16)*500*time.Microsecond)
+		time.Sleep(100 * time.Millisecond)
+		if !listed(t, api, vhost, name) {
+			continue
+		}
+		// A request that was not broken off may take a while on a busy machine.
+		is := func() bool { return applied(t, b, vhost, name, queue) }
+		if !poll.Until(time.Minute, func() bool { return is() || !counted(t, api, vhost, name, queue) }) {
+			t.Fatalf("the statistics of queue %q still have the policy %q", queue, name)
+		}
+		if !is() {
+			return
+		}
+	}
+	t.Fatalf("none of %d broken-off requests left the policy %q without effect", tries, name)
+}
+
+// counted says whether RabbitMQ's statistics of the queue have the policy.
+func counted(t *testing.T, api *rabbithole.Client, vhost, name, queue string) bool {
+	t.Helper()
+	q, err := api.GetQueue(vhost, queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.Policy == name
+}
+
+func listed(t *testing.T, api *rabbithole.Client, vhost, name string) bool {
+	t.Helper()
+	list, err := api.ListPoliciesIn(vhost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list {
+		if p.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// applied says whether RabbitMQ's database has the policy as that of the queue.
+func applied(t *testing.T, b *rabbit.Broker, vhost, name, queue string) bool {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		b.Endpoint+"/api/queues/"+url.PathEscape(vhost)+"/"+url.PathEscape(queue)+"?columns=name,policy&disable_stats=true", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetBasicAuth(b.Username, b.Password)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var found struct {
+		Policy string `json:"policy"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&found); err != nil {
+		t.Fatal(err)
+	}
+	return found.Policy == name
+}

@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// errCut ends a write on purpose.
+var errCut = errors.New("cut by the test")
+
+// TestLivePolicyBrokenOff ends writes of policies 0 to 8 ms after they began. A policy
+// that is listed in its wanted form then is in effect, and one that is not listed is not:
+// otherwise no later look at the broker could tell what is wrong.
+func TestLivePolicyBrokenOff(t *testing.T) {
+	t.Parallel()
+	live(t, func(t *testing.T, b liveBroker) {
+		t.Helper()
+		for _, kind := range []topology.QueueType{topology.Classic, topology.Quorum} {
+			t.Run(string(kind), func(t *testing.T) {
+				t.Parallel()
+				c, ch := b.client(t), b.channel(t)
+				dead := topology.Queue{Name: "dead." + string(kind), Type: topology.Classic, Durable: true}
+				must(t, created(c.DeclareQueue(t.Context(), b.vhost, dead)))
+				for i := range rabbit.Size(90, 18) {
+					after := time.Duration(i%9) * time.Millisecond
+					q := topology.Queue{Name: fmt.Sprintf("%s.%d", kind, i), Type: kind, Durable: true}
+					must(t, created(c.DeclareQueue(t.Context(), b.vhost, q)))
+					cutPolicy{b, c, ch, q.Name, dead.Name}.check(t, after)
+				}
+			})
+		}
+	})
+}
+
+// cutPolicy is a policy that makes a queue dead-letter into another one.
+type cutPolicy struct {
+	broker       liveBroker
+	client       *Client
+	channel      *amqp.Channel
+	queue, after string
+}
+
+func (p cutPolicy) policy() topology.Policy {
+	return topology.Policy{
+		Name: p.queue, Pattern: "^" + p.queue + "$", ApplyTo: topology.ApplyToQueues, Priority: 7,
+		Definition: topology.Arguments{topology.KeyDeadLetterExchange: "", topology.KeyDeadLetterRoutingKey: p.after},
+	}
+}
+
+func (p cutPolicy) check(t *testing.T, after time.Duration) {
+	t.Helper()
+	vhost := p.broker.vhost
+	cut := func(write func(context.Context, *Client) error) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		timer := time.AfterFunc(after, func() { cancel(errCut) })
+		defer timer.Stop()
+		if err := write(ctx, p.broker.client(t)); err != nil && !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+	}
+	cut(func(ctx context.Context, c *Client) error { return c.SetPolicy(ctx, vhost, p.policy()) })
+	if listed, exists := p.listed(t); exists && listed.Equal(p.policy()) && !p.deadLetters(t) {
+		t.Errorf("%s: set, cut after %s: the policy is listed and not in effect", p.queue, after)
+	}
+	must(t, p.client.SetPolicy(t.Context(), vhost, p.policy()))
+	if !p.deadLetters(t) {
+		t.Errorf("%s: set, cut after %s and set again: not in effect", p.queue, after)
+	}
+	cut(func(ctx context.Context, c *Client) error { return c.DeletePolicy(ctx, vhost, p.policy()) })
+	listed, exists := p.listed(t)
+	if !exists && p.deadLetters(t) {
+		t.Errorf("%s: deleted, cut after %s: the policy is not listed and in effect", p.queue, after)
+	}
+	if exists {
+		must(t, p.client.DeletePolicy(t.Context(), vhost, listed))
+	}
+	if p.deadLetters(t) {
+		t.Errorf("%s: deleted, cut after %s and deleted again: still in effect", p.queue, after)
+	}
+}
+
+// listed returns the policy as RabbitMQ lists it when a write that was broken off
+// is over.
+func (p cutPolicy) listed(t *testing.T) (topology.Policy, bool) {
+	t.Helper()
+	time.Sleep(20 * time.Millisecond) // RabbitMQ may still be at it
+	found, exists, err := p.client.Policy(t.Context(), p.broker.vhost, p.queue)
+	must(t, err)
+	return found, exists
+}
+
+// deadLetters says whether a rejected message arrives behind the queue. Messages
+// dead-letter in order, and so one that expires tells when one that was rejected
+// before has not arrived.
+func (p cutPolicy) deadLetters(t *testing.T) bool {
+	t.Helper()
+	publishConfirmed(t, p.channel, p.queue, 1)
+	d, ok, err := p.channel.Get(p.queue, false)
+	if err != nil || !ok {
+		t.Fatalf("%s: got %t, %v", p.queue, ok, err)
+	}
+	must(t, d.Reject(false))
+	arrived := func() (bool, error) {
+		_, ok, err := p.channel.Get(p.after, true)
+		return ok, err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	return poll.UntilDone(ctx, arrived) == nil
+}
