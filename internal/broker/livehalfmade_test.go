@@ -46,7 +46,8 @@ func TestLiveBusyQueueIsNotHalfMade(t *testing.T) {
 				}
 				script = append(script, fmt.Sprintf(expression, name))
 			}
-			script = append(script, "rabbit_mgmt_storage:reset_all().")
+			// Counts that a server was about to report when it was stopped come first.
+			script = append(script, "timer:sleep(2000)", "rabbit_mgmt_storage:reset_all().")
 			if out, err := own.Ctl(t.Context(), "eval", strings.Join(script, ", ")); err != nil {
 				t.Fatal(out, err)
 			}
