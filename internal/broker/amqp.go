@@ -296,7 +296,7 @@ func (d *dialing) failure(ctx context.Context, err error) error {
 	case errors.As(err, &limit):
 		return &ConnectionLimitError{Address: d.address, Vhost: d.vhost, Username: c.username, Of: limit.Of(), Reason: limit.Reason}
 	}
-	failure := &AMQPError{Address: d.address, Problem: amqpProblem(err), Tries: d.tries, Elapsed: time.Since(d.began), Err: err}
+	failure := &AMQPError{Address: d.address, Problem: amqpProblem(err), Tries: d.tries, Elapsed: time.Since(d.began), Down: c.DownText(ctx), Err: err}
 	if len(d.failures) > 1 {
 		failure.Address, failure.Problem = eachProblem(d.failures, d.endpoints, amqpProblem)
 	}

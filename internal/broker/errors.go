@@ -254,7 +254,9 @@ type AMQPError struct {
 	// Tries and Elapsed are those of connecting, 0 for a session that broke.
 	Tries   int
 	Elapsed time.Duration
-	Err     error
+	// Down names the nodes that are down, "" if none is known to be.
+	Down string
+	Err  error
 }
 
 func (e *AMQPError) Error() string {
@@ -265,6 +267,12 @@ func (e *AMQPError) Error() string {
 	text := fmt.Sprintf("no answer over AMQP from RabbitMQ at %s: %s", e.Address, e.Problem)
 	if e.Tries > 0 {
 		text += " (" + effort(e.Tries, e.Elapsed) + ")"
+	}
+	if e.Down != "" {
+		text += "; " + e.Down
+	}
+	if answered != nil {
+		return text + "; look into the broker's log, and try again when it takes connections"
 	}
 	return text + "; the provider counts and reads messages over AMQP 0-9-1: open the port, or set amqp_endpoint (or RABBITMQ_AMQP_ENDPOINT) to an address that can be reached from here"
 }

@@ -182,6 +182,57 @@ func nodeDown(t *testing.T, c *rabbit.Cluster) {
 	expectNothingLeft(t, c, vhost)
 }
 
+// noMajority kills two of three nodes. A change, a create and a destroy then fail soon and
+// name the nodes. When the nodes are back, the next apply does everything, and every
+// message is there.
+func noMajority(t *testing.T, c *rabbit.Cluster) {
+	t.Helper()
+	const kept = 20
+	vhost := virtualHost(t, c)
+	before := chain(vhost, "1s", "2s")
+	w := acctest.Terraform(t, acctest.Config(c.Nodes[2], "%s", before))
+	acctest.Run(t, w, "apply", "-auto-approve")
+	park(t, c.Nodes[2], vhost, "orders", kept)
+	ready := func() int {
+		n, _ := readyIn(t, c.Nodes[2], vhost, "orders")
+		return n
+	}
+	if !poll.Until(time.Minute, func() bool { return ready() == kept }) {
+		t.Fatalf("%d messages of %d came back", ready(), kept)
+	}
+	kill(t, c, 0, 1)
+	fails := func(queue string, args ...string) {
+		t.Helper()
+		began := time.Now()
+		output := acctest.RunError(t, w, append(args, "-auto-approve")...)
+		t.Logf("terraform %v failed after %s:\n%s", args, time.Since(began).Round(time.Second), output[max(0, strings.Index(output, "Error:")):])
+		if took := time.Since(began); took > noMajorityLimit {
+			t.Errorf("terraform %v failed after %s", args, took)
+		}
+		for _, want := range []string{queue, c.Names[0], c.Names[1]} {
+			if !strings.Contains(output, want) {
+				t.Errorf("the error does not name %q", want)
+			}
+		}
+	}
+	fails("orders", "destroy")
+	changed := chain(vhost, "1s", "3s") + strings.NewReplacer(`"orders"`, `"invoices"`).Replace(before)
+	acctest.Reconfigure(t, w, acctest.Config(c.Nodes[2], "%s", changed))
+	fails("orders", "apply", "-target=rabbitmq_retry_chain.orders")
+	fails("invoices", "apply", "-target=rabbitmq_retry_chain.invoices")
+
+	start(t, c, vhost, 0, 1)
+	acctest.Run(t, w, "apply", "-auto-approve")
+	expectNoChanges(t, w)
+	if !poll.Until(time.Minute, func() bool { return ready() == kept }) {
+		t.Errorf("%d messages of %d are there", ready(), kept)
+	}
+}
+
+// noMajorityLimit is how long a run may take to fail on a busy machine: 30 s, and what the
+// CLI takes to start, twice.
+const noMajorityLimit = 45 * time.Second
+
 // redrive is the configuration of a redrive of all parked orders.
 func redrive(vhost string) string {
 	return fmt.Sprintf(`

@@ -24,6 +24,7 @@ var quorum = []journey{
 	{"SharedLeadersDie", sharedLeadersDie},
 	{"NodeDown", nodeDown},
 	{"EndpointDies", endpointDies},
+	{"NoMajority", noMajority},
 	{"AllNodesDie", allNodesDie},
 }
 

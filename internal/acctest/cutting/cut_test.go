@@ -1,6 +1,7 @@
 package cutting
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
@@ -24,33 +27,47 @@ var phases = []string{"create", "change", "destroy"}
 // never is the number of a write that is not reached.
 const never = math.MaxInt64
 
+// cut says how a write is cut.
+type cut struct {
+	// write is its number.
+	write int64
+	after time.Duration
+	// interrupted: the provider is told to stop, as SIGINT does. Otherwise it ends.
+	interrupted bool
+	// again: what was to be destroyed is destroyed and created again.
+	again bool
+}
+
 // TestAccCutWrites closes all connections 0 to 8 ms after a write was sent, and the provider
-// ends: every write of a create, a change and a destroy of every resource. If a plan
-// afterwards changes nothing, messages go their way. An apply makes them do so in any case,
-// after an import where no state knows the resource; or it is destroyed and created again.
-// Without [rabbit.EnvFull] one write of every other resource is cut.
+// ends, or is told to stop: every write of a create, a change and a destroy of every
+// resource. If a plan afterwards changes nothing, messages go their way. An apply makes them
+// do so in any case, after an import where no state knows the resource; or it is destroyed
+// and created again. Without [rabbit.EnvFull] one write of each resource is cut.
 func TestAccCutWrites(t *testing.T) {
 	t.Parallel()
 	for i, s := range subjects {
 		brokers := s.brokers(t)
 		for j, phase := range phases {
-			sampled := i%2 == 0 && j == i/2%len(phases)
+			sampled := j == i/2%len(phases)
 			if len(brokers) == 0 || phase == "change" && len(s.change) == 0 || !rabbit.Full() && !sampled {
 				continue
 			}
 			t.Run(s.name+"/"+phase, func(t *testing.T) {
 				t.Parallel()
 				if !rabbit.Full() {
-					s.run(t, brokers[i%len(brokers)], phase, int64(1+i/2%2), time.Duration(1+i%8)*time.Millisecond, i%4 == 0)
+					s.run(t, brokers[i%len(brokers)], phase, cut{int64(1 + i/4%2), time.Duration(1+i%8) * time.Millisecond, i%2 == 1, i%4 == 0})
 					return
 				}
-				writes := s.run(t, brokers[0], phase, never, 0, false)
+				writes := s.run(t, brokers[0], phase, cut{write: never})
 				for n := range writes {
-					b, after := brokers[int(n)%len(brokers)], time.Duration((5*int(n)+i+j)%9)*time.Millisecond
-					t.Run(fmt.Sprintf("%d/%s/%s", n+1, after, b.Name), func(t *testing.T) {
-						t.Parallel()
-						s.run(t, b, phase, n+1, after, n%2 == 0)
-					})
+					b := brokers[int(n)%len(brokers)]
+					c := cut{n + 1, time.Duration((5*int(n)+i+j)%9) * time.Millisecond, false, n%2 == 0}
+					for _, c.interrupted = range []bool{false, true} {
+						t.Run(fmt.Sprintf("%d/%s/%s/%s", c.write, c.after, b.Name, map[bool]string{false: "killed", true: "SIGINT"}[c.interrupted]), func(t *testing.T) {
+							t.Parallel()
+							s.run(t, b, phase, c)
+						})
+					}
 				}
 			})
 		}
@@ -80,9 +97,8 @@ type session struct {
 	deleting bool
 }
 
-// run cuts the n-th write of the phase, and returns how many there were before the end.
-// again: what was to be destroyed is destroyed and created again.
-func (s subject) run(t *testing.T, b *rabbit.Broker, phase string, n int64, after time.Duration, again bool) (writes int64) {
+// run cuts a write of the phase, and returns how many there were before the end.
+func (s subject) run(t *testing.T, b *rabbit.Broker, phase string, c cut) (writes int64) {
 	t.Helper()
 	p := proxy.New(t, b.Endpoint)
 	through := *b
@@ -107,11 +123,23 @@ func (s subject) run(t *testing.T, b *rabbit.Broker, phase string, n int64, afte
 	}
 	plan := e.plan(config)
 	p.Take()
-	cut := p.CutWrite(n, after)
-	acctest.Server(t, e.through).Apply(t, s.kind, plan) // its result is lost
-	request, dead := cut.Dead()
+	server := acctest.Server(t, e.through)
+	end := (*proxy.Cut).End
+	if c.interrupted {
+		end = func(*proxy.Cut) { _, _ = server.StopProvider(context.Background(), &tfprotov6.StopProviderRequest{}) }
+	}
+	write := p.CutWrite(c.write, c.after, end)
+	state, _ := server.Apply(t, s.kind, plan)
+	switch {
+	case !c.interrupted: // the result is lost
+	case state.Value.IsNull():
+		e.state = protocol.State{}
+	default:
+		e.state = state
+	}
+	request, dead := write.Dead()
 	if !dead && !rabbit.Full() { // there the number of writes comes from another version
-		t.Errorf("there is no write %d", n)
+		t.Errorf("there is no write %d", c.write)
 	}
 	p.Mend()
 	for _, r := range p.Take() {
@@ -119,13 +147,13 @@ func (s subject) run(t *testing.T, b *rabbit.Broker, phase string, n int64, afte
 			writes++
 		}
 	}
-	t.Logf("RabbitMQ %s: cut after %s: %s %s", b.Version, after, request.Method, request.Path)
+	t.Logf("RabbitMQ %s: %+v: %s %s", b.Version, c, request.Method, request.Path)
 	time.Sleep(50 * time.Millisecond) // RabbitMQ may still be at it
 	e.deleting = request.Method == http.MethodDelete && strings.Contains(request.Path, "/api/queues/")
 	switch {
-	case phase == "create":
+	case e.state.Value.Type() == nil:
 		e.adopt()
-	case phase == "destroy" && again:
+	case phase == "destroy" && c.again:
 		e.destroy()
 	}
 	if e.state.Value.Type() != nil && e.unchanged(e.plan(e.config)) {

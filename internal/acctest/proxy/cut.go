@@ -15,14 +15,17 @@ type Cut struct {
 	after  time.Duration
 	dead   context.Context //nolint:containedctx // what ends, not what a call gets
 	end    context.CancelFunc
-	what   atomic.Pointer[Request]
+	act    func(*Cut)
+	was    atomic.Pointer[Request]
 }
 
-// CutWrite ends the connections to the broker of all requests under way when the given
-// time has passed since the n-th write was forwarded. Every later request fails, for good
-// as far as the client can tell, until [Proxy.Mend].
-func (p *Proxy) CutWrite(n int64, after time.Duration) *Cut {
-	c := &Cut{at: n, after: after}
+// End ends the connections to the broker of all requests under way. Every later request
+// fails, for good as far as the client can tell, until [Proxy.Mend].
+func (c *Cut) End() { c.end() }
+
+// CutWrite calls end when the given time has passed since the n-th write was forwarded.
+func (p *Proxy) CutWrite(n int64, after time.Duration, end func(*Cut)) *Cut {
+	c := &Cut{at: n, after: after, act: end}
 	c.dead, c.end = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,7 +42,7 @@ func (p *Proxy) Mend() {
 
 // Dead returns the write that was cut, and false if there were not so many.
 func (c *Cut) Dead() (Request, bool) {
-	if r := c.what.Load(); r != nil {
+	if r := c.was.Load(); r != nil {
 		return *r, true
 	}
 	return Request{}, false
@@ -57,8 +60,8 @@ func (c *Cut) serve(forward http.Handler, w http.ResponseWriter, r *http.Request
 		return
 	}
 	if request := (Request{r.Method, r.URL.EscapedPath()}); c.dead.Err() == nil && request.Write() && c.writes.Add(1) == c.at {
-		c.what.Store(&request)
-		time.AfterFunc(c.after, c.end)
+		c.was.Store(&request)
+		time.AfterFunc(c.after, func() { c.act(c) })
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

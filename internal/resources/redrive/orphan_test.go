@@ -14,8 +14,8 @@ import (
 // busy machine. The redrive would go on for longer.
 const orphanLimit = 10 * time.Second
 
-// TestAccCLIEnds kills the CLI in the middle of a redrive, and interrupts another one. The
-// provider ends by itself, and no message is lost.
+// TestAccCLIEnds kills the CLI in the middle of a redrive for which another one waits, and
+// interrupts it. The provider ends by itself, and no message is lost.
 func TestAccCLIEnds(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		for name, end := range map[string]func(*acctest.Killable){
@@ -33,6 +33,7 @@ func TestAccCLIEnds(t *testing.T) {
 				p.park("work", parked)
 				w := acctest.Terraform(t, acctest.Config(b, `
 resource "rabbitmq_redrive" "all" {
+  count                   = 2
   queue                   = "parking"
   vhost                   = %q
   max_messages_per_second = 20
