@@ -251,7 +251,9 @@ func (c *Client) deleteUnder(ctx context.Context, w watch, vhost string, was for
 	// From here on nothing that came may be dropped, even if ctx ends.
 	keeping, cancel := Outlive(ctx, c.proof.grace)
 	defer cancel()
-	waiting, stop := context.WithTimeout(keeping, c.proof.leader)
+	soon, cancelSoon := Outlive(ctx, c.proof.soon)
+	defer cancelSoon()
+	waiting, stop := context.WithTimeout(soon, c.proof.leader)
 	defer stop()
 	held, gone := w.Rest(waiting)
 	switch {

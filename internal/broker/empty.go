@@ -24,9 +24,9 @@ type proofTiming struct {
 	// leader is how long the leader of a quorum queue may take to show a
 	// consumer, and to end it when the queue is deleted.
 	leader time.Duration
-	// grace is how long after the end of its context a deletion goes on to put
-	// back what it holds.
-	grace time.Duration
+	// soon is how long after the end of its context a deletion waits for the end of the
+	// queue, and grace how long it goes on to put back what it holds.
+	soon, grace time.Duration
 }
 
 // proofTimingFor returns the times for a broker that renews its counts this often.
@@ -35,7 +35,7 @@ type proofTiming struct {
 func proofTimingFor(statistics time.Duration) proofTiming {
 	return proofTiming{
 		interval: 2 * statistics, patience: 4 * statistics, poll: statistics * 2 / 5, settle: 24 * statistics,
-		leader: 10 * time.Second, grace: 30 * time.Second,
+		leader: 10 * time.Second, soon: 4 * time.Second, grace: 30 * time.Second,
 	}
 }
 

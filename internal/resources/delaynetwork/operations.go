@@ -41,7 +41,8 @@ func (r *networkResource) actual(ctx context.Context, vhost string, n delay.Netw
 }
 
 // create makes the network. It never takes over an object: it looks at all of
-// them before its first write, and an object that appears meanwhile ends it.
+// them before its first write, and an object that appears meanwhile ends it. It
+// returns whether the state is to have the network, as the create of a chain does.
 func (r *networkResource) create(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
 	vhost, n := plan.VHost.ValueString(), plan.network()
 	wanted := n.Topology(f.Features)
@@ -65,6 +66,10 @@ func (r *networkResource) create(ctx context.Context, plan model, f *facts, diag
 	if err == nil {
 		return true
 	}
+	if tfkit.Interrupted(ctx) {
+		tfkit.AddInterrupted(diags, "Delay Network Not Created", err)
+		return true
+	}
 	tfkit.AddError(diags, "Delay Network Not Created", err)
 	r.undo(ctx, plan, made.Topology(), diags)
 	made.Unsure(diags)
@@ -78,7 +83,7 @@ func (r *networkResource) undo(ctx context.Context, plan model, made *topology.T
 	if made.Empty() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
 	defer cancel()
 	if err := tfkit.RemoveEmpty(ctx, r.data.Client, plan.VHost.ValueString(), made, plan.network().Removal(made)); err != nil {
 		tfkit.AddHalfMade(diags, "Delay Network Left Half Made", plan.ID.ValueString(), err)

@@ -51,7 +51,8 @@ func needs(a retry.Attachment) []tfkit.Need {
 }
 
 // create makes the attachment. It never takes over an object: it looks at all of
-// them before its first write, and one that appears meanwhile ends it.
+// them before its first write, and one that appears meanwhile ends it. It returns
+// whether the state is to have the attachment, as the create of a chain does.
 func (r *attachmentResource) create(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
 	vhost, a := plan.VHost.ValueString(), f.within(plan.attachment())
 	wanted := a.Topology(f.Features)
@@ -71,6 +72,10 @@ func (r *attachmentResource) create(ctx context.Context, plan model, f *facts, d
 		err = r.waitForPolicy(ctx, vhost, a, a.InEffect)
 	}
 	if err == nil {
+		return true
+	}
+	if tfkit.Interrupted(ctx) {
+		tfkit.AddInterrupted(diags, "Queue Not Attached", err)
 		return true
 	}
 	tfkit.AddError(diags, "Queue Not Attached", err)
@@ -101,7 +106,7 @@ func (r *attachmentResource) canCreate(ctx context.Context, plan model, a retry.
 // undo removes what a failed create has made, the binding in any case. When that
 // fails too, the error says how to import what is left.
 func (r *attachmentResource) undo(ctx context.Context, plan model, a retry.Attachment, made *topology.Topology, diags *diag.Diagnostics) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
 	defer cancel()
 	vhost := plan.VHost.ValueString()
 	if _, declared := made.Queue(a.Work.Name); !a.Work.Existing && !declared {

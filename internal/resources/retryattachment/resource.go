@@ -82,7 +82,9 @@ func (r *attachmentResource) Create(ctx context.Context, req resource.CreateRequ
 	if resp.Diagnostics.HasError() || !r.create(ctx, plan, f, &resp.Diagnostics) {
 		return
 	}
-	r.readTopology(ctx, &plan, f, &resp.Diagnostics)
+	if !resp.Diagnostics.HasError() {
+		r.readTopology(ctx, &plan, f, &resp.Diagnostics)
+	}
 	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -201,7 +203,7 @@ func (r *attachmentResource) Update(ctx context.Context, req resource.UpdateRequ
 
 // readResult reads what an update has left, also when its time is over.
 func (r *attachmentResource) readResult(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	ctx, cancel := tfkit.Afterwards(ctx, readTimeout)
 	defer cancel()
 	r.readTopology(ctx, m, f, diags)
 }

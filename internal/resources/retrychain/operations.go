@@ -94,7 +94,9 @@ func (r *chainResource) readImported(ctx context.Context, m *model, f *facts, di
 }
 
 // create makes the chain. It never takes over an object: it looks at all of
-// them before its first write, and an object that appears meanwhile ends it.
+// them before its first write, and an object that appears meanwhile ends it. It
+// returns whether the state is to have the chain: it is made, or the run was interrupted
+// while it was being made.
 func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f facts, diags *diag.Diagnostics) bool {
 	vhost, id, wanted := plan.VHost.ValueString(), plan.ID.ValueString(), c.Topology(f.Features)
 	if taken, by, ok := r.data.Names.Claim(id, objectNames(vhost, c, wanted)); !ok {
@@ -120,6 +122,10 @@ func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f
 	if err == nil {
 		return true
 	}
+	if tfkit.Interrupted(ctx) {
+		tfkit.AddInterrupted(diags, "Chain Not Created", err)
+		return true
+	}
 	tfkit.AddError(diags, "Chain Not Created", err)
 	if applied || !r.madeByOthers(ctx, plan, wanted, diags) {
 		r.undo(ctx, plan, c, made.Topology(), diags)
@@ -134,7 +140,7 @@ func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f
 // arrive at once both that the object is new, and so this create may not remove
 // what it takes for its own. It gives the other run a moment to get ready.
 func (r *chainResource) madeByOthers(ctx context.Context, plan model, wanted *topology.Topology, diags *diag.Diagnostics) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
 	defer cancel()
 	if err := tfkit.Sleep(ctx, othersTime); err != nil {
 		return false
@@ -213,7 +219,7 @@ func (r *chainResource) undo(ctx context.Context, plan model, c retry.Chain, mad
 	if made.Empty() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
 	defer cancel()
 	vhost := plan.VHost.ValueString()
 	if err := r.removeEmpty(ctx, vhost, c, made); err != nil {

@@ -86,7 +86,9 @@ func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, 
 	if !r.create(ctx, plan, c, *f, &resp.Diagnostics) {
 		return
 	}
-	r.readTopology(ctx, &plan, c, f.Features, &resp.Diagnostics)
+	if !resp.Diagnostics.HasError() {
+		r.readTopology(ctx, &plan, c, f.Features, &resp.Diagnostics)
+	}
 	f.write(ctx, resp.Private, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -226,7 +228,7 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 
 // readResult reads what an update has left, also when its time is over.
 func (r *chainResource) readResult(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	ctx, cancel := tfkit.Afterwards(ctx, readTimeout)
 	defer cancel()
 	r.readTopology(ctx, m, f.within(m.chain()), f.Features, diags)
 }

@@ -44,7 +44,8 @@ func (r *tiersResource) actual(ctx context.Context, vhost string, c retry.Chain,
 }
 
 // create makes the tiers. It never takes over an object: it looks at all of
-// them before its first write, and an object that appears meanwhile ends it.
+// them before its first write, and an object that appears meanwhile ends it. It
+// returns whether the state is to have the tiers, as the create of a chain does.
 func (r *tiersResource) create(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
 	vhost, c := plan.VHost.ValueString(), plan.chain()
 	wanted := c.Topology(f.Features)
@@ -68,6 +69,10 @@ func (r *tiersResource) create(ctx context.Context, plan model, f *facts, diags 
 	if err == nil {
 		return true
 	}
+	if tfkit.Interrupted(ctx) {
+		tfkit.AddInterrupted(diags, "Retry Tiers Not Created", err)
+		return true
+	}
 	tfkit.AddError(diags, "Retry Tiers Not Created", err)
 	r.undo(ctx, plan, made.Topology(), diags)
 	made.Unsure(diags)
@@ -81,7 +86,7 @@ func (r *tiersResource) undo(ctx context.Context, plan model, made *topology.Top
 	if made.Empty() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
 	defer cancel()
 	if err := tfkit.RemoveEmpty(ctx, r.data.Client, plan.VHost.ValueString(), made, plan.chain().Removal(made)); err != nil {
 		tfkit.AddHalfMade(diags, "Retry Tiers Left Half Made", plan.ID.ValueString(), err)

@@ -72,7 +72,9 @@ func (r *tiersResource) Create(ctx context.Context, req resource.CreateRequest, 
 	if resp.Diagnostics.HasError() || !r.create(ctx, plan, f, &resp.Diagnostics) {
 		return
 	}
-	r.readTopology(ctx, &plan, f, &resp.Diagnostics)
+	if !resp.Diagnostics.HasError() {
+		r.readTopology(ctx, &plan, f, &resp.Diagnostics)
+	}
 	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -189,7 +191,7 @@ func (r *tiersResource) Update(ctx context.Context, req resource.UpdateRequest, 
 
 // readResult reads what an update has left, also when its time is over.
 func (r *tiersResource) readResult(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	ctx, cancel := tfkit.Afterwards(ctx, readTimeout)
 	defer cancel()
 	r.readTopology(ctx, m, f, diags)
 }
