@@ -419,7 +419,9 @@ func TestNeverHeld(t *testing.T) {
 		{"3.10 without a server", one, `[]`, refusal(400, ""), "", `[]`, true},
 		{"3.10 without a server, half deleted", one, `[]`, refusal(400, ""), `,"messages":0`, bound, true},
 		{"3.10 without a server, bound", one, `[]`, refusal(400, ""), "", bound, false},
-		{"3.10 with a server", one, one, refusal(400, ""), "", `[]`, false},
+		{"3.10 with a server", one, one, refusal(400, ""), "", `[]`, true},
+		{"3.10 with a server, bound", one, one, refusal(400, ""), "", bound, false},
+		{"3.10 with a server, counted", one, one, refusal(400, ""), `,"messages":0`, `[]`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(t)

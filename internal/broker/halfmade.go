@@ -174,26 +174,28 @@ func (c *Client) halfMade(ctx context.Context, vhost, queue string, patience tim
 // its log (ra:key_metrics/2). A node that starts gives a server to a queue that has
 // none (rabbit_quorum_queue:recover/2).
 //
-// RabbitMQ 3.10 only says whether a member has a server. The queue is taken for half
-// made if no member has one, and it was counted before and was empty, or nothing was
-// ever bound to it: an apply binds a queue after its declaration has been answered. A
-// server that 3.10 failed to start with its node would look the same if in addition
-// somebody had deleted all bindings of its queue.
+// RabbitMQ 3.10 only says whether a member has a server, and whether that is recovering.
+// A queue that was counted before and was empty is taken for half made if no member has a
+// server. One that was never counted, although its node has been up for a while, is if
+// nothing is bound to it: an apply binds a queue after its declaration has been answered,
+// and a server that was ever elected has reported counts. It would look the same if
+// somebody deleted all bindings and the statistics of a queue whose server hangs.
 func (c *Client) neverHeld(ctx context.Context, vhost, queue string, found *shape) (bool, error) {
 	members, told, err := c.raftMembers(ctx, vhost, queue, found)
 	if err != nil {
 		return false, err
 	}
 	never := told && len(members) >= len(found.Members) && !slices.ContainsFunc(members, raftMember.mayHold)
-	if !told && len(found.Online) == 0 {
-		never = found.Messages != nil
-		if !never {
-			bound, err := c.Bound(ctx, vhost, queue)
-			if err != nil {
-				return false, err
-			}
-			never = !bound
+	switch {
+	case told:
+	case found.Messages != nil:
+		never = len(found.Online) == 0
+	default:
+		bound, err := c.Bound(ctx, vhost, queue)
+		if err != nil {
+			return false, err
 		}
+		never = !bound
 	}
 	if never {
 		return true, nil

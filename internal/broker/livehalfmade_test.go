@@ -42,6 +42,9 @@ func TestLiveBusyQueueIsNotHalfMade(t *testing.T) {
 			for name, expression := range change {
 				must(t, created(c.DeclareQueue(t.Context(), "/", topology.Queue{Name: name, Type: topology.Quorum, Durable: true})))
 				if name != "half" {
+					if version == "3.10" { // which does not tell more of a queue that is not bound
+						must(t, c.Bind(t.Context(), "/", topology.Binding{Source: "amq.fanout", Destination: name, DestinationKind: topology.KindQueue}))
+					}
 					publishTo(t, channel, "", name, amqp.Publishing{Body: []byte("kept")})
 				}
 				script = append(script, fmt.Sprintf(expression, name))
