@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,6 +22,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/process"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
@@ -173,6 +175,15 @@ func VHost(t *testing.T, b *rabbit.Broker) string {
 	t.Logf("virtual host %s on RabbitMQ %s", name, b.Version) // to be found in the broker's log
 	api := API(t, b)
 	do(t, func() (*http.Response, error) { return api.PutVhost(name, rabbithole.VhostSettings{}) })
+	// The other nodes of a cluster start it a little later.
+	var vhost *rabbithole.VhostInfo
+	if !poll.Until(time.Minute, func() (runs bool) {
+		var err error
+		vhost, err = api.GetVhost(name)
+		return err == nil && !slices.ContainsFunc(slices.Collect(maps.Values(vhost.ClusterState)), func(state string) bool { return state != "running" })
+	}) {
+		t.Fatalf("virtual host %s: %v", name, vhost)
+	}
 	do(t, func() (*http.Response, error) {
 		return api.UpdatePermissionsIn(name, b.Username, rabbithole.Permissions{Configure: ".*", Write: ".*", Read: ".*"})
 	})

@@ -92,11 +92,11 @@ func (c Counts) String() string {
 		return "no messages"
 	}
 	total := "messages"
-	if positive(c.Messages) {
-		total = fmt.Sprintf("%d messages", *c.Messages)
-		if *c.Messages == 1 {
-			total = "1 message"
-		}
+	switch {
+	case positive(c.Messages):
+		total = quantity(*c.Messages, "message")
+	case positive(c.AMQPConsumers) && len(c.parts()) == 1:
+		total = "no messages"
 	}
 	if parts := c.parts(); len(parts) > 0 {
 		total += " (" + strings.Join(parts, ", ") + ")"
@@ -119,8 +119,18 @@ func (c Counts) parts() []string {
 	if c.Ready == nil || c.AMQPReady != nil && *c.Ready != *c.AMQPReady {
 		add(c.AMQPReady, "ready according to AMQP")
 	}
-	add(c.AMQPConsumers, "consumers")
+	if positive(c.AMQPConsumers) {
+		parts = append(parts, quantity(*c.AMQPConsumers, "consumer"))
+	}
 	return parts
+}
+
+// quantity writes how many there are of something.
+func quantity(n int64, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
 }
 
 const countColumns = "name,messages,messages_ready,messages_unacknowledged,messages_dlx,messages_delayed"

@@ -294,7 +294,7 @@ func TestDefaultTimes(t *testing.T) {
 	}
 	want := proofTiming{
 		interval: 10 * time.Second, patience: 20 * time.Second, poll: 2 * time.Second, settle: 2 * time.Minute,
-		leader: 10 * time.Second, grace: 30 * time.Second,
+		leader: 10 * time.Second, soon: 4 * time.Second, grace: 30 * time.Second,
 	}
 	if c.proof != want || c.StatisticsInterval() != 5*time.Second {
 		t.Errorf("times %+v, interval %s, want %+v", c.proof, c.StatisticsInterval(), want)

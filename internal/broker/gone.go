@@ -42,7 +42,7 @@ func (e *UnknownError) Error() string {
 	if e.Down != "" {
 		return text + "; " + e.Down + "; start them, and try again"
 	}
-	return text + "; look into the broker's log, and try again when the queue answers"
+	return text + "; look into the broker's log, and try again when the queue answers, or delete the queue yourself if nothing that it may hold is needed"
 }
 
 // listing is what the list of queues says of one.

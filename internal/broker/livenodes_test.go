@@ -66,6 +66,7 @@ func TestAccNodesDown(t *testing.T) {
 		}
 	}
 	must(t, cluster.Heal(ctx))
+	c.minority.clear()
 	must(t, c.DeleteQueue(ctx, "/", other, Always))
 	if _, err := c.DeclareExchange(ctx, "/", topology.Exchange{Name: "e", Type: topology.Fanout, Durable: true}); err != nil {
 		t.Error(err)

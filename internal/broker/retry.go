@@ -164,7 +164,7 @@ func temporary(answer *APIError) (retry, uncertain bool) {
 // included (rabbit_mgmt_util:direct_request/6, 3.10 to 4.3): "Could not declare
 // queue 'q' in vhost '/' on node 'n' because the metadata store operation timed
 // out", "Node n could not be contacted", "Request to node n failed with …".
-var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not be contacted|^request to node |` + notFormed + `$`)
+var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not be contacted|^request to node |` + notFormed + `$|` + vhostStarting)
 
 // notFormed ends the reason of a node that did not start a quorum queue's Raft
 // server in time and has taken the queue back
@@ -173,6 +173,10 @@ var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not
 // quorum queues (ra_log_segment_writer:my_segments/2), which took it 32 s with
 // 400 queues on a slow disk.
 const notFormed = ": cluster_not_formed"
+
+// vhostStarting is in the reason of a node of a cluster that has not yet started a virtual
+// host which was just made through another one (rabbit_vhost_sup_sup; seen on 3.10.8).
+const vhostStarting = `: \{vhost_supervisor_not_running,`
 
 func passingReason(reason string) bool {
 	// A refused policy names the key, such as consumer-timeout.

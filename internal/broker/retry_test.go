@@ -89,6 +89,7 @@ func TestPassingReasons(t *testing.T) {
 		"Cannot declare quorum queue 'q' in vhost '/' on node 'a' with leader on node 'b': timeout":                     true,
 		"Cannot declare quorum queue 'q' in vhost '/' on node 'a' with leader on node 'b': cluster_not_formed":          true,
 		"queue ': cluster_not_formed' in vhost '/' not empty":                                                           false,
+		"Cannot declare a queue 'queue 'q' in vhost 'v'' on node 'n@h': {vhost_supervisor_not_running,<<\"v\">>}":       true,
 		"Node rabbit@b could not be contacted":                                                                          true,
 		"Request to node rabbit@b failed with {'EXIT',{noproc,'x'}}":                                                    true,
 		"queue 'timeout' in vhost '/' not empty":                                                                        false,

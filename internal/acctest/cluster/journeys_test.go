@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -174,6 +175,15 @@ func nodeDown(t *testing.T, c *rabbit.Cluster) {
 	f.flow(50)
 	f.account()
 
+	if !acctest.AtLeast(through, 4, 3) {
+		// Quorum queues keep the consumers of a node that is down.
+		if output := acctest.RunError(t, w, "destroy", "-auto-approve"); !strings.Contains(output, "orders: no messages (") {
+			t.Errorf("the destroy failed with\n%s", output)
+		}
+		if err := c.Heal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	acctest.Run(t, w, "destroy", "-auto-approve")
 	expectNothingLeft(t, c, vhost)
 	if err := c.Heal(t.Context()); err != nil {
@@ -183,7 +193,7 @@ func nodeDown(t *testing.T, c *rabbit.Cluster) {
 }
 
 // noMajority kills two of three nodes. A change, a create and a destroy then fail soon and
-// name the nodes. When the nodes are back, the next apply does everything, and every
+// name the nodes. Before 4.3 the third node pauses, and the error names its address. When the nodes are back, the next apply does everything, and every
 // message is there.
 func noMajority(t *testing.T, c *rabbit.Cluster) {
 	t.Helper()
@@ -209,7 +219,11 @@ func noMajority(t *testing.T, c *rabbit.Cluster) {
 		if took := time.Since(began); took > noMajorityLimit {
 			t.Errorf("terraform %v failed after %s", args, took)
 		}
-		for _, want := range []string{queue, c.Names[0], c.Names[1]} {
+		wanted := []string{queue, c.Names[0], c.Names[1]}
+		if !acctest.AtLeast(c.Nodes[2], 4, 3) {
+			wanted = []string{queue, c.Nodes[2].Endpoint, "connection refused"}
+		}
+		for _, want := range wanted {
 			if !strings.Contains(output, want) {
 				t.Errorf("the error does not name %q", want)
 			}
@@ -296,7 +310,9 @@ func endpointDies(t *testing.T, c *rabbit.Cluster) {
 	}
 
 	dies(6, "apply")
-	acctest.Run(t, w, "import", "rabbitmq_retry_chain.orders", "orders@"+vhost)
+	if output, err := w.Run(t.Context(), "import", "rabbitmq_retry_chain.orders", "orders@"+vhost); err != nil && !strings.Contains(output, "Nothing to Import") {
+		t.Fatal(err)
+	}
 	acctest.Run(t, w, "apply", "-auto-approve")
 	expectNoChanges(t, w)
 	f := startTraffic(t, c, vhost, "orders.parking", 3, "orders")
@@ -309,7 +325,22 @@ func endpointDies(t *testing.T, c *rabbit.Cluster) {
 	f.flow(50)
 	f.account()
 	dies(3, "destroy")
-	acctest.Run(t, w, "destroy", "-auto-approve")
+	// Of a queue that was being deleted when its leader died, a replica with its log may be
+	// left that cannot be elected. Nobody can tell what that holds.
+	unknown := regexp.MustCompile(`not known what queue "([^"]+)"`)
+	for range 5 {
+		output, err := w.Run(t.Context(), "destroy", "-auto-approve")
+		if err == nil {
+			break
+		}
+		queue := unknown.FindStringSubmatch(output)
+		if queue == nil {
+			t.Fatal(err)
+		}
+		t.Logf("queue %q had to be deleted by hand", queue[1])
+		resp, err := api(t, c).DeleteQueue(vhost, queue[1])
+		acctest.Do(t, resp, err)
+	}
 	expectNothingLeft(t, c, vhost)
 }
 

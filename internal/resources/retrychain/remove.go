@@ -51,7 +51,7 @@ func (r *chainResource) removeIfEmpty(ctx context.Context, vhost string, c retry
 	switch {
 	case errors.As(err, &full):
 		diags.AddError("Chain Holds Messages", fmt.Sprintf("The chain %q in virtual host %q was not deleted, because its queues hold messages, or may hold some:\n\n  %s\n\n"+
-			"Nothing was changed. Consume or move the messages and destroy again. To give them up, set deletion_policy = \"delete\", apply, and then "+
+			"Nothing was changed. Consume or move the messages, stop the consumers, and destroy again. To give them up, set deletion_policy = \"delete\", apply, and then "+
 			"destroy: a destroy uses the policy that was applied last.", c.Name, vhost, tfkit.CountsText(full)))
 	case errors.As(err, &used):
 		diags.AddError("Chain in Use", fmt.Sprintf("The chain %q in virtual host %q was not deleted as a whole, because something arrived while it was being deleted: %s.\n\n"+
