@@ -188,6 +188,6 @@ func conflictText(m model, conflicts []string) string {
 		"The provider never takes over what it did not make. If they are this network, import it:\n\n"+
 		"  terraform import <address of this resource> '%s'\n\n"+
 		"If another address of this configuration has the network (after a rename), tell Terraform with a moved block. "+
-		"Otherwise choose another name, or remove the objects.",
+		"Otherwise choose another name.",
 		m.Name.ValueString(), m.VHost.ValueString(), strings.Join(conflicts, "\n  "), m.ID.ValueString())
 }
