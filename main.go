@@ -39,7 +39,7 @@ func main() {
 }
 
 // memoryLimit is how much memory the process takes before it collects garbage more
-// often, in bytes. A plan of 1,000 chains keeps less than a third of that in use.
+// often, in bytes. The process itself is larger: a plan of 1,000 chains peaks at 149 MB.
 const memoryLimit = 128 << 20
 
 // collectLess lets the heap grow to five times what is in use, up to the limit. The

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -206,7 +207,8 @@ const effectiveColumns = "name,policy,effective_policy_definition"
 //
 // 4.3 answers from its database. Earlier versions take the definition from statistics, which
 // are up to 7 s old, for a new quorum queue say nothing for up to 10 s (seen
-// on 3.10.8 and 4.0.5), and can be turned off.
+// on 3.10.8 and 4.0.5), and can be turned off. The name then comes from the database, but
+// only in the list of queues.
 func (c *Client) EffectivePolicy(ctx context.Context, vhost, queue string) (policy string, definition topology.Arguments, exists bool, err error) {
 	if err := checkNames(vhost, queue); err != nil {
 		return "", nil, false, err
@@ -215,12 +217,45 @@ func (c *Client) EffectivePolicy(ctx context.Context, vhost, queue string) (poli
 	if exists && err == nil && now.Definition == nil {
 		var counted effect
 		counted, exists, err = c.effectivePolicy(ctx, vhost, queue, url.Values{"columns": {effectiveColumns}})
-		now.Definition = counted.Definition
+		now = counted
 	}
-	if now.Definition != nil {
-		definition = topology.Arguments(*now.Definition)
+	switch {
+	case !exists || err != nil:
+		return "", nil, exists, err
+	case now.Definition != nil:
+		return now.Policy, topology.Arguments(*now.Definition), true, nil
 	}
-	return now.Policy, definition, exists, err
+	policy, err = c.policyName(ctx, vhost, queue)
+	return policy, nil, true, err
+}
+
+// policyName reads the name of the policy that applies to the queue, "" if none does, from
+// the list of queues without statistics.
+func (c *Client) policyName(ctx context.Context, vhost, queue string) (string, error) {
+	k := c.newCall(ctx, operation{text: fmt.Sprintf("read the policy of queue %q in vhost %q", queue, vhost), vhost: vhost})
+	k.query = withoutStats("name,policy")
+	for key, value := range map[string]string{"page": "1", "page_size": "10", "use_regex": "true", "name": "^" + regexp.QuoteMeta(queue) + "$"} {
+		k.query.Set(key, value)
+	}
+	err := k.do(func(rh *rabbithole.Client) error {
+		_, err := rh.PagedListQueuesWithParametersIn(vhost, k.query)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	var page struct {
+		Items []effect `json:"items"`
+	}
+	if err := k.decode(&page); err != nil {
+		return "", err
+	}
+	for _, e := range page.Items {
+		if e.Queue == queue {
+			return e.Policy, nil
+		}
+	}
+	return "", nil
 }
 
 func (c *Client) effectivePolicy(ctx context.Context, vhost, queue string, query url.Values) (found effect, exists bool, err error) {

@@ -98,7 +98,11 @@ func TestEffectivePolicy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(t)
 			f.on("GET /api/queues/%2F/orders", test.answers...)
-			_, got, exists, err := f.client(t).EffectivePolicy(t.Context(), "/", "orders")
+			f.on("GET /api/queues/%2F", answer{status: 200, body: `{"items":[{"name":"orders","policy":"named"}]}`})
+			name, got, exists, err := f.client(t).EffectivePolicy(t.Context(), "/", "orders")
+			if known := exists && got == nil; known != (name == "named") {
+				t.Errorf("name %q", name)
+			}
 			if exists != test.exists || err != nil || !got.Equal(test.want) || (got == nil) != (test.want == nil) {
 				t.Errorf("%v, %v, %v", got, exists, err)
 			}
