@@ -199,7 +199,8 @@ func startVHost(t *testing.T, b *rabbit.Broker, name string) {
 				continue
 			}
 			runs = false
-			start, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.Endpoint+"/api/vhosts/"+url.PathEscape(name)+"/start/"+url.PathEscape(node), http.NoBody)
+			address := b.Endpoint + "/api/vhosts/" + url.PathEscape(name) + "/start/" + url.PathEscape(node)
+			start, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
