@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +149,7 @@ func (s subject) run(t *testing.T, b *rabbit.Broker, phase string, c cut) (write
 		}
 	}
 	t.Logf("RabbitMQ %s: %+v: %s %s", b.Version, c, request.Method, request.Path)
-	time.Sleep(50 * time.Millisecond) // RabbitMQ may still be at it
+	e.rest()
 	e.deleting = request.Method == http.MethodDelete && strings.Contains(request.Path, "/api/queues/")
 	switch {
 	case e.state.Value.Type() == nil:
@@ -162,6 +163,22 @@ func (s subject) run(t *testing.T, b *rabbit.Broker, phase string, c cut) (write
 	e.settle()
 	s.works(e.place, e.config)
 	return writes
+}
+
+// rest waits until RabbitMQ is done with what was cut: two lists of the objects, half a
+// second apart, are the same.
+func (e *session) rest() {
+	e.t.Helper()
+	before := e.left()
+	if !poll.Until(30*time.Second, func() bool {
+		time.Sleep(500 * time.Millisecond)
+		now := e.left()
+		same := slices.Equal(before, now)
+		before = now
+		return same
+	}) {
+		e.t.Fatal("the objects go on to change")
+	}
 }
 
 // plan refreshes and plans.
