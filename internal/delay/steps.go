@@ -10,37 +10,64 @@ import (
 // [Network.Actual] returns it, to what is wanted; from nothing they make it.
 // What leads into the network comes last. Objects that exist in another form
 // are left alone; the caller has to refuse them.
+//
+// RabbitMQ 3.10 and 4.0 can list a binding of a topic exchange through which no message
+// goes, if the connection that created it ended early. So a mark is set before bindings are
+// created and removed afterwards. If it is there, all of them are created again; until then
+// messages are unrouted and kept.
 func (n Network) Repair(actual, wanted *topology.Topology) []topology.Stage {
+	if actual.Has(n.unfinished()) {
+		return n.rebind(actual, wanted)
+	}
+	return n.repair(actual, wanted)
+}
+
+func (n Network) repair(actual, wanted *topology.Topology) []topology.Stage {
 	d := topology.Diff(actual, wanted)
 	every := func(topology.Queue) bool { return true }
 	isEntry := func(b topology.Binding) bool { return b.Source == n.EntryExchange() }
 	inside := func(b topology.Binding) bool { return !isEntry(b) }
+	var mark, done topology.Stage
+	if len(d.Missing.Bindings()) > 0 {
+		marked := topology.New()
+		marked.Bind(n.unfinished())
+		mark, done = marked.BindAll(isEntry), marked.UnbindAll(isEntry)
+	}
 	return withoutEmpty([]topology.Stage{
 		d.Missing.DeclareExchanges(),
 		d.Missing.DeclareQueues(every),
+		mark,
 		d.Missing.BindAll(inside),
-		slices.Concat(d.Missing.BindAll(isEntry), d.Extra.UnbindAll(func(topology.Binding) bool { return true })),
+		slices.Concat(d.Missing.BindAll(isEntry), d.Extra.UnbindAll(func(b topology.Binding) bool { return b.ID() != n.unfinished().ID() })),
+		done,
 	})
 }
 
-// Complete is [Network.Repair] for a network whose create was broken off. It makes
-// all bindings of topic exchanges anew, those that are there as well: RabbitMQ
-// 4.0.5 can list one through which no message goes, when the connection that made
-// it ended early. Until they are made, messages are unrouted and kept. A network
-// that lacks no binding is whole.
+// unfinished is the binding that marks a network whose bindings are being created. It leads
+// where everything goes that fits nowhere.
+func (n Network) unfinished() topology.Binding {
+	return topology.Binding{Source: n.EntryExchange(), Destination: n.Unrouted(), DestinationKind: topology.KindExchange, RoutingKey: "unfinished"}
+}
+
+// Complete is [Network.Repair] for a network that is imported, because its create may have
+// been broken off. A network that lacks no binding and has no mark is whole.
 func (n Network) Complete(actual, wanted *topology.Topology) []topology.Stage {
-	d := topology.Diff(actual, wanted)
-	if len(d.Missing.Bindings()) == 0 {
+	if len(topology.Diff(actual, wanted).Missing.Bindings()) == 0 {
 		return n.Repair(actual, wanted)
 	}
-	suspect := func(b topology.Binding) bool { return b.Source != n.Unrouted() }
+	return n.rebind(actual, wanted)
+}
+
+// rebind creates all bindings of topic exchanges again.
+func (n Network) rebind(actual, wanted *topology.Topology) []topology.Stage {
+	suspect := func(b topology.Binding) bool { return b.Source != n.Unrouted() && b.ID() != n.unfinished().ID() }
 	left := actual.Clone()
 	for _, b := range actual.Bindings() {
 		if suspect(b) {
 			left.Unbind(b)
 		}
 	}
-	return withoutEmpty(append([]topology.Stage{actual.UnbindAll(suspect)}, n.Repair(left, wanted)...))
+	return withoutEmpty(append([]topology.Stage{actual.UnbindAll(suspect)}, n.repair(left, wanted)...))
 }
 
 // Removal returns the steps that remove the network: first the entry, then the
