@@ -93,7 +93,7 @@ func jobProblems(text string) []string {
 		}
 	}
 	if command := foreign.FindString(text); command != "" {
-		problems = append(problems, command+" runs the code of others beside the signing key or the right to publish")
+		problems = append(problems, command+" runs third-party code beside the signing key or the right to publish")
 	}
 	return problems
 }

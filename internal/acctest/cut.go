@@ -47,7 +47,7 @@ func BreakOff(t *testing.T, b *rabbit.Broker, method, path string, body any, aft
 	_ = conn.Close()
 }
 
-// StorePolicy sets the policy, which has to exist, anew in a way that RabbitMQ lists it
+// StorePolicy sets the existing policy again in a way that RabbitMQ lists it
 // and no queue obeys it: requests are broken off until one leaves that behind.
 func StorePolicy(t *testing.T, b *rabbit.Broker, vhost, name, queue string) {
 	t.Helper()

@@ -3,12 +3,14 @@ package acctest
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/proxy"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
 // KillAtWrite runs the CLI and kills it before its n-th write reaches the
@@ -41,4 +43,32 @@ func KillAtWrite(t *testing.T, p *proxy.Proxy, w *cli.Workspace, n int64, args .
 	cancel()
 	p.OnRequest(nil)
 	time.Sleep(time.Second) // writes that were under way may still arrive
+}
+
+// unknownQueue finds the queues that the provider does not know enough of to delete them.
+var unknownQueue = regexp.MustCompile(`not\s+known\s+what\s+queue\s+"([^"]+)"`)
+
+// RunAfterKill runs the CLI after a run that was killed, or whose node was. RabbitMQ can
+// leave a queue whose deletion was cut off listed without a Raft server, or with a log that
+// no member can serve. The provider does not know what such a queue holds and says which
+// it is. A user deletes it and runs the CLI again, and so does this.
+func RunAfterKill(t *testing.T, b *rabbit.Broker, vhost string, w *cli.Workspace, args ...string) string {
+	t.Helper()
+	for range 5 {
+		output, err := w.Run(t.Context(), args...)
+		if err == nil {
+			return output
+		}
+		queues := unknownQueue.FindAllStringSubmatch(output, -1)
+		if queues == nil {
+			t.Fatal(err)
+		}
+		for _, queue := range queues {
+			t.Logf("RabbitMQ left queue %q, which is deleted by hand", queue[1])
+			resp, err := API(t, b).DeleteQueue(vhost, queue[1])
+			Do(t, resp, err)
+		}
+	}
+	t.Fatalf("terraform %v leaves queues again and again", args)
+	return ""
 }

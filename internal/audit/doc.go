@@ -1,5 +1,5 @@
 // Package audit finds the ways in which a virtual host loses messages, holds
-// them up or sends them round for ever. It looks at exchanges, queues, bindings,
+// them up or sends them round indefinitely. It looks at exchanges, queues, bindings,
 // policies and shovels only: what is done with single messages is followed by package
 // simulator, as the tests of retry chains do.
 //

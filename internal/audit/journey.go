@@ -160,7 +160,7 @@ func (g *graph) into(to target) []bound {
 }
 
 // collect goes up through bindings between exchanges until it has enough. A message
-// that passes two of them has to match both, and so it is certain only on one.
+// that passes two of them must match both, and so it is certain only on one.
 func (g *graph) collect(to target, below *entry, seen map[string]bool, found *[]entry) {
 	for _, b := range g.into(to) {
 		source, exists := g.Exchange(b.Source)

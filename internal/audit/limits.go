@@ -142,7 +142,7 @@ func (q *queue) deletesItself(why string) *Finding {
 	return nil
 }
 
-// workQueueDeletesItself looks at queues whose messages somebody wants to keep when
+// workQueueDeletesItself looks at queues whose messages should be kept when
 // they fail.
 func (g *graph) workQueueDeletesItself() []Finding {
 	return g.each(func(q *queue) *Finding {

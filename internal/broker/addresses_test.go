@@ -70,7 +70,7 @@ func TestAddressDiesInTheMiddle(t *testing.T) {
 }
 
 // A request that was sent may have had its effect: after a pause it goes to the next
-// address, and what that says is no proof that somebody else made the object.
+// address, and what that says does not prove that another run made the object.
 func TestUncertainWriteGoesToTheNextAddress(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]answer{"cut": cut(false), "502": {status: 502}} {

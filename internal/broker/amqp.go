@@ -18,7 +18,7 @@ import (
 
 // amqpSettings say how to reach the broker over AMQP.
 type amqpSettings struct {
-	// given are the configured addresses, none if they have to be found.
+	// given are the configured addresses, none if they must be found.
 	given []*url.URL
 	tls   *tls.Config
 	// answered is the index of the address that answered last.
@@ -62,7 +62,7 @@ func (s amqpSettings) addresses(c *Client) int {
 }
 
 // first is the index of the address to try first: the one that answered last, and if they
-// have to be found that of the node whose management API did.
+// must be found that of the node whose management API did.
 func (s amqpSettings) first(c *Client) int {
 	if len(s.given) > 0 {
 		return int(s.answered.Load())

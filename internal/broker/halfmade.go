@@ -179,7 +179,7 @@ func (c *Client) halfMade(ctx context.Context, vhost, queue string, patience tim
 // server. One that was never counted, although its node has been up for a while, is if
 // nothing is bound to it: an apply binds a queue after its declaration has been answered,
 // and a server that was ever elected has reported counts. It would look the same if
-// somebody deleted all bindings and the statistics of a queue whose server hangs.
+// all bindings and the statistics of a queue whose server hangs were deleted.
 func (c *Client) neverHeld(ctx context.Context, vhost, queue string, found *shape) (bool, error) {
 	members, told, err := c.raftMembers(ctx, vhost, queue, found)
 	if err != nil {

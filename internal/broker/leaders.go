@@ -24,7 +24,7 @@ type leaderNodes struct {
 // answers. RabbitMQ puts the leader of a quorum queue on the node that it is declared
 // on (rabbit_queue_location, locator client-local, 3.10 to 4.3), and so the leaders of
 // all queues of one apply would be on one node. The body of the request can name
-// another node (rabbit_mgmt_util:direct_request/6). That is no argument of the queue:
+// another node (rabbit_mgmt_util:direct_request/6). That is not an argument of the queue:
 // existing queues and declarations by applications stay equivalent.
 //
 // Classic queues stay together on the node that answers: dead letters for a classic

@@ -84,7 +84,7 @@ func (c *Client) setPolicy(ctx context.Context, vhost string, p topology.Policy)
 	return made, err
 }
 
-// DeletePolicy deletes the policy, no operator policy, as it is listed. It is no error
+// DeletePolicy deletes the policy, no operator policy, as it is listed. It is not an error
 // when it is gone. Afterwards it is in effect nowhere.
 func (c *Client) DeletePolicy(ctx context.Context, vhost string, p topology.Policy) error {
 	if err := checkNames(vhost, p.Name); err != nil {

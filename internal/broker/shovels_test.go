@@ -9,7 +9,7 @@ import (
 )
 
 // TestShovels reads the dynamic shovels of a virtual host. That the user may not see
-// them, or that a gateway hides them, is said and is no error.
+// them, or that a gateway hides them, is reported and is not an error.
 func TestShovels(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

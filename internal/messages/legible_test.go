@@ -88,9 +88,14 @@ func TestLiveIllegible(t *testing.T) {
 		fill(t, s, queue, 0, 3)
 		channel, err := s.connection.Channel()
 		if err == nil {
-			err = channel.Publish("", queue, false, false, amqp.Publishing{MessageId: "deep", Headers: nested(20)})
+			err = channel.Confirm(false)
 		}
 		if err != nil {
+			t.Fatal(err)
+		}
+		// Messages of two channels are in order only if the first was confirmed.
+		confirmation, err := channel.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{MessageId: "deep", Headers: nested(20)})
+		if err != nil || !confirmation.Wait() {
 			t.Fatal(err)
 		}
 		fill(t, s, queue, 3, 3)

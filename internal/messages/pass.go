@@ -122,7 +122,8 @@ type Pass struct {
 	readers []*reader
 	began   time.Time
 	done    bool
-	// lastReturned says that the last message had been given back to the queue before.
+	// lastReturned says that the last message had been given back to the queue before,
+	// and so others may come that were.
 	lastReturned bool
 	// answers has what the queue says of itself while asking is true.
 	answers chan answer
@@ -277,7 +278,7 @@ func (p *Pass) await(cancels <-chan string) {
 func (p *Pass) Next(ctx context.Context) (m Parked, more bool, err error) {
 	q := quiet{since: time.Now(), asked: time.Now()}
 	revoked := p.revoked
-	for !p.done && p.seen < p.total && err == nil {
+	for !p.done && (p.seen < p.total || p.again > 0) && err == nil {
 		var r *reader
 		if r, err = p.reader(ctx); err != nil {
 			break
@@ -463,7 +464,7 @@ func (p *Pass) Take(ctx context.Context, m Parked) error {
 	return nil
 }
 
-// Due says that the pass has to be renewed: the broker takes back what a
+// Due says that the pass must be renewed: the broker takes back what a
 // consumer holds for longer than the consumer timeout, and RabbitMQ looks for
 // that once a minute before 4.3.
 func (p *Pass) Due() bool {
@@ -492,6 +493,7 @@ func (p *Pass) Renew(ctx context.Context) error {
 		return err
 	}
 	p.seen, p.again, p.done = seen, kept, false
+	p.lastReturned = true // the next one, whichever it is
 	return p.open(ctx)
 }
 
@@ -515,87 +517,6 @@ func (p *Pass) Close(ctx context.Context) error {
 	p.done = true
 	defer p.end()
 	return p.giveBack(ctx)
-}
-
-// giveBack ends the readers and waits until the queue has what they kept.
-func (p *Pass) giveBack(ctx context.Context) error {
-	defer p.session.endWith(ctx)()
-	p.session.socket.release()
-	readers := p.readers
-	p.readers = nil
-	if len(readers) == 0 {
-		return nil
-	}
-	if err := p.stop(readers[0], readers[len(readers)-1]); err != nil {
-		return p.closing(ctx, err)
-	}
-	// The broker answers before it gives back, and so what two channels hold
-	// would be mixed if both were closed at once.
-	kept := 0
-	for i, r := range readers {
-		kept += r.unsettled
-		if i+1 < len(readers) && readers[i+1].line == r.line {
-			continue
-		}
-		if err := r.channel.Close(); err != nil {
-			return p.closing(ctx, err)
-		}
-		if err := p.returned(ctx, kept); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stop makes the last reader get nothing of what the first channel gives back.
-func (p *Pass) stop(first, last *reader) error {
-	if last.deliveries == nil {
-		return nil
-	}
-	go forget(last.deliveries)
-	if p.asking {
-		<-p.answers
-		p.asking = false
-	}
-	if first.line == last.line {
-		return nil
-	}
-	return last.channel.Cancel(last.tag, false)
-}
-
-// forget drops what is still under way: it goes back to the queue.
-func forget(deliveries <-chan amqp.Delivery) {
-	for range deliveries {
-		continue
-	}
-}
-
-// returned waits until at least kept messages are ready, or their number does
-// not grow: they may expire, and other consumers take them.
-func (p *Pass) returned(ctx context.Context, kept int) error {
-	if p.shared {
-		return nil
-	}
-	most, since := -1, time.Now()
-	for time.Since(since) < returnPatience {
-		depths := map[string]Depth{}
-		if err := p.session.look(ctx, []string{p.queue}, depths); err != nil {
-			return p.closing(ctx, err)
-		}
-		depth, exists := depths[p.queue]
-		if !exists || depth.Ready >= kept {
-			return nil
-		}
-		if depth.Ready > most {
-			most, since = depth.Ready, time.Now()
-		}
-		select {
-		case <-time.After(returnPause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }
 
 func (p *Pass) closing(ctx context.Context, err error) error {

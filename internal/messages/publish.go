@@ -113,7 +113,7 @@ func (p *redriver) publishBatch(ctx context.Context, batch []outgoing) (fate, er
 
 // safe says that the broker took such a message before. It refuses single
 // messages whose body is over max_message_size, whose routing key a topic
-// permission does not allow, and whose CC or BCC is no list of text
+// permission does not allow, and whose CC or BCC is not a list of text
 // (rabbit_channel, 3.10 to 4.3).
 func (p *redriver) safe(m outgoing) bool {
 	return !p.alone && len(m.Body()) <= p.largest && p.keys[m.routeKey()] && m.ccIsValid()

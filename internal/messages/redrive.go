@@ -198,7 +198,7 @@ func (f *fate) add(other fate) {
 	f.refused = append(f.refused, other.refused...)
 }
 
-// handler does with a batch what has to be done before it is acknowledged. The
+// handler does with a batch what must be done before it is acknowledged. The
 // fate is valid together with an error.
 type handler func(ctx context.Context, batch []outgoing) (fate, error)
 

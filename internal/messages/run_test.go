@@ -92,6 +92,49 @@ func TestLiveRenewed(t *testing.T) {
 	})
 }
 
+// A pass that is renewed after any number of messages and closed at once leaves the
+// queue in its order.
+func TestLiveRenewedAndClosed(t *testing.T) {
+	eachQueueType(t, func(t *testing.T, b bench, kind string) {
+		s := b.open(t)
+		queue := b.queue(t, s, kind)
+		s.Know(Traits{KeepsPlaces: kind == "classic"})
+		fill(t, s, queue, 0, 60)
+		look(t, s, queue, 0, nil) // a quorum queue serves what came back first
+		fill(t, s, queue, 60, 40)
+		taken := 0
+		for _, seen := range []int{1, 50, 75, 97} {
+			p, err := s.Pass(t.Context(), queue, PassOptions{First: leastWindow, Most: leastWindow})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen == 97 {
+				seen = p.Total()
+			}
+			for i := range seen {
+				m, more, err := p.Next(t.Context())
+				if err != nil || !more {
+					t.Fatal(i, more, err)
+				}
+				if seen == 1 { // nothing is kept
+					taken++
+					if err := p.Take(t.Context(), m); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, step := range []func(context.Context) error{p.Renew, p.Finish, p.Close} {
+				if err := step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := b.content(t, queue, 100-taken); !slices.Equal(got, numbered(100, func(n int) bool { return n >= taken })) {
+				t.Errorf("renewed after %d messages, left %v", seen, got)
+			}
+		}
+	})
+}
+
 // When the broker takes messages back, the run ends and says what it did.
 // RabbitMQ 4.3 does that with a quorum queue, and leaves the channel open.
 func TestLiveRevoked(t *testing.T) {

@@ -64,7 +64,7 @@ func (s *socket) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// await returns how many bytes may be read, and, if it had to wait for that, how
+// await returns how many bytes may be read, and, if it waited for that, how
 // long the broker may be silent from now on.
 func (s *socket) await(wanted int) (most int, waited time.Duration) {
 	s.mu.Lock()

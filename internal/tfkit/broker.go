@@ -68,7 +68,7 @@ func AddPlanError(diags *diag.Diagnostics, err error) {
 	}
 }
 
-// AddDataError is [AddVHostError] for a data source, which the plan has to read.
+// AddDataError is [AddVHostError] for a data source, which the plan must read.
 func AddDataError(diags *diag.Diagnostics, err error) {
 	if !isMissing(err) {
 		AddVHostError(diags, err)

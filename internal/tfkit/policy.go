@@ -15,8 +15,8 @@ import (
 
 // AwaitPolicy waits until a policy that was just set is in effect on an existing
 // queue. Before 4.3 RabbitMQ says so up to 10 s later, see
-// [broker.Client.EffectivePolicy]; while it says nothing, the name of the policy has to
-// do. Half of the time later it sets the policy again: another client that changed a policy
+// [broker.Client.EffectivePolicy]; while it says nothing, the name of the policy
+// decides. Half of the time later it sets the policy again: another client that changed a policy
 // at the same moment can have undone its effect.
 func AwaitPolicy(ctx context.Context, client *broker.Client, vhost, policy, queue string, inEffect func(topology.Arguments) bool) error {
 	const patience, poll = 30 * time.Second, 200 * time.Millisecond

@@ -34,13 +34,13 @@ func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, con
 	return context.WithTimeoutCause(context.WithValue(ctx, runKey{}, ctx), limit, &TimeoutError{limit})
 }
 
-// Interrupted says whether somebody interrupted the run.
+// Interrupted says whether the run was interrupted.
 func Interrupted(ctx context.Context) bool { return run(ctx).Err() != nil }
 
 // interruptGrace is how long an interrupted run may take to leave things in order.
 const interruptGrace = 4 * time.Second
 
-// Afterwards returns a context for what has to be done even if the time of the operation is
+// Afterwards returns a context for what must be done even if the time of the operation is
 // over. It ends after the limit, and soon after an interrupt.
 func Afterwards(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
@@ -51,7 +51,7 @@ func Afterwards(ctx context.Context, limit time.Duration) (context.Context, cont
 	}
 }
 
-// AddInterrupted adds the error of a create that was interrupted. The state has to get what
+// AddInterrupted adds the error of a create that was interrupted. The state must get what
 // it was to make: Terraform then marks the resource as tainted.
 func AddInterrupted(diags *diag.Diagnostics, title string, err error) {
 	AddError(diags, title, fmt.Errorf("%w; no message is lost; the next apply removes what was made and creates it again, or, after terraform untaint, makes what is missing", err))

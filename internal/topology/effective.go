@@ -3,9 +3,9 @@ package topology
 import "slices"
 
 // Effective returns the arguments that are in effect for a queue: its own, and
-// what the policy and the operator policy that apply to it add or change. Where
-// RabbitMQ may apply one of several it takes the first by name; who has to be
-// safe asks [Topology.Candidates].
+// what the policy and the operator policy that apply to it add or change. If
+// RabbitMQ may apply one of several it takes the first by name; callers that must
+// be safe use [Topology.Candidates].
 //
 // unlimited says how delivery limits merge: from RabbitMQ 4.0 on a negative one
 // stands for no limit and wins. The rules are those of

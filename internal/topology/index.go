@@ -2,7 +2,7 @@ package topology
 
 import "strings"
 
-// Indexed returns the same topology, not a copy, for somebody who routes many
+// Indexed returns the same topology, not a copy, for a caller that routes many
 // messages and is the only one to use it: bindings are looked up by what they ask for
 // instead of being tried one after the other. It must not change any more.
 func (t *Topology) Indexed() *Topology {

@@ -22,7 +22,7 @@ type Topology struct {
 	indexes map[indexKey]*index
 }
 
-// Until returns the same topology, not a copy, for somebody who waits for answers
+// Until returns the same topology, not a copy, for a caller that waits for answers
 // until done is closed. Afterwards a policy whose pattern takes long to compare counts
 // as one that may apply.
 func (t *Topology) Until(done <-chan struct{}) *Topology {

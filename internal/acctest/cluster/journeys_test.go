@@ -325,22 +325,7 @@ func endpointDies(t *testing.T, c *rabbit.Cluster) {
 	f.flow(50)
 	f.account()
 	dies(3, "destroy")
-	// Of a queue that was being deleted when its leader died, a replica with its log may be
-	// left that cannot be elected. Nobody can tell what that holds.
-	unknown := regexp.MustCompile(`not known what queue "([^"]+)"`)
-	for range 5 {
-		output, err := w.Run(t.Context(), "destroy", "-auto-approve")
-		if err == nil {
-			break
-		}
-		queue := unknown.FindStringSubmatch(output)
-		if queue == nil {
-			t.Fatal(err)
-		}
-		t.Logf("queue %q had to be deleted by hand", queue[1])
-		resp, err := api(t, c).DeleteQueue(vhost, queue[1])
-		acctest.Do(t, resp, err)
-	}
+	acctest.RunAfterKill(t, c.Nodes[1], vhost, w, "destroy", "-auto-approve")
 	expectNothingLeft(t, c, vhost)
 }
 

@@ -155,7 +155,7 @@ func (s subject) run(t *testing.T, b *rabbit.Broker, phase string, c cut) (write
 	case e.state.Value.Type() == nil:
 		e.adopt()
 	case phase == "create" && s.kind != "rabbitmq_retry_tiers", phase == "destroy" && c.again:
-		e.destroy() // what was made is tainted; tiers into which a queue leads have to be untainted
+		e.destroy() // what was made is tainted; tiers into which a queue leads must be untainted
 	}
 	if e.state.Value.Type() != nil && e.unchanged(e.plan(e.config)) {
 		s.works(e.place, e.config)

@@ -145,7 +145,7 @@ func deadLettering(name, exchange string) func(place) {
 	}
 }
 
-// retried rejects a message of the queue, which has to arrive in the queue that target
+// retried rejects a message of the queue, which must arrive in the queue that target
 // names; a name that ends with "." is followed by the first delay.
 func retried(queue string, target func(place, attributes) string) func(place, attributes) {
 	return func(p place, config attributes) {

@@ -17,7 +17,7 @@ import (
 
 func (d *auditDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Reads every way in which a virtual host can lose messages, hold them up or send them round for ever, from its exchanges, queues, bindings, policies and shovels. " +
+		MarkdownDescription: "Reads every way in which a virtual host can lose messages, hold them up or send them round indefinitely, from its exchanges, queues, bindings, policies and shovels. " +
 			"No message is looked at and nothing is changed.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{

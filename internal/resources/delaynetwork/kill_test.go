@@ -127,14 +127,14 @@ func TestAccKilledDestroy(t *testing.T) {
 				apply(t, w)
 				acctest.KillAtWrite(t, p, w, at, "destroy", "-auto-approve")
 				if i%2 == 0 {
-					acctest.Run(t, w, "destroy", "-auto-approve")
+					acctest.RunAfterKill(t, b, vhost, w, "destroy", "-auto-approve")
 					if q, e := count(t, b, vhost); q != 0 || e != 0 {
 						t.Errorf("%d queues and %d exchanges are left", q, e)
 					}
 					return
 				}
 				acctest.Reconfigure(t, w, config(through, vhost, `deletion_policy = "delete"`, destination(vhost, "orders")))
-				apply(t, w)
+				acctest.RunAfterKill(t, b, vhost, w, "apply", "-auto-approve")
 				expectEmptyPlan(t, w)
 				expectWorks(t, b, vhost)
 			})

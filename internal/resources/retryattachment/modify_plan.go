@@ -76,7 +76,7 @@ func (r *attachmentResource) ModifyPlan(ctx context.Context, req resource.Modify
 	r.checkPlan(ctx, req, prior, planned, f, changes, &resp.Diagnostics)
 }
 
-// checkNeeds warns of what others have to create before the apply. The tiers and the
+// checkNeeds warns of missing objects that must exist before the apply. The tiers and the
 // queue are often known when what follows from the queue is not.
 func (r *attachmentResource) checkNeeds(ctx context.Context, planned model, f *facts, diags *diag.Diagnostics) {
 	if f == nil || r.data == nil || r.data.Client == nil || planned.ID.IsUnknown() || planned.Existing.IsUnknown() || diags.HasError() {

@@ -58,7 +58,7 @@ func TestAccPolicyWithoutEffect(t *testing.T) {
 	}
 }
 
-// expectRetried rejects a message of the work queue, which has to arrive in the tier.
+// expectRetried rejects a message of the work queue, which must arrive in the tier.
 func expectRetried(t *testing.T, b *rabbit.Broker, vhost, tier string) {
 	t.Helper()
 	w := acctest.Worker(t, b, vhost)

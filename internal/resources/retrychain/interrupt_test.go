@@ -117,7 +117,7 @@ resource "rabbitmq_retry_chain" "orders" {
 	})
 }
 
-// interrupt sends SIGINT when the run waits. The run and the provider have to end soon.
+// interrupt sends SIGINT when the run waits. The run and the provider must end soon.
 func interrupt(t *testing.T, run *acctest.Killable, waits func() bool) {
 	t.Helper()
 	if !poll.Until(2*time.Minute, waits) {

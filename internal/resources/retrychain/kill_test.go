@@ -394,7 +394,7 @@ func TestAccKilledByForce(t *testing.T) {
 				if then != "" {
 					acctest.Reconfigure(t, w, then)
 				}
-				apply(t, w)
+				acctest.RunAfterKill(t, b, vhost, w, "apply", "-auto-approve")
 				applyUntilDrained(t, w)
 				expectEmptyPlan(t, w)
 				l.waitFor(30)

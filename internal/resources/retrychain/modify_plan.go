@@ -93,7 +93,7 @@ func (r *chainResource) checkPlan(
 	}
 }
 
-// checkNeeds looks for what others have to enable or to create before the apply, and
+// checkNeeds looks for features and objects that must exist before the apply, and
 // notes what the chain creates for other resources.
 func (r *chainResource) checkNeeds(ctx context.Context, planned model, c retry.Chain, f *facts, diags *diag.Diagnostics) {
 	if f == nil || r.data == nil || r.data.Client == nil || diags.HasError() {
@@ -105,8 +105,8 @@ func (r *chainResource) checkNeeds(ctx context.Context, planned model, c retry.C
 	r.data.Names.MarkPlanned(tfkit.ObjectNames(vhost, c.Topology(f.Features)))
 }
 
-// checkSurroundings looks for objects of others that endanger the chain's
-// messages. These can change at any time, and so it looks again at apply. It
+// checkSurroundings looks for other objects that endanger the chain's
+// messages. They can change at any time, and so it looks again at apply. It
 // returns an error if the virtual host cannot be read.
 func (r *chainResource) checkSurroundings(ctx context.Context, before *model, m model, c retry.Chain, f *facts, warnings bool, diags *diag.Diagnostics) error {
 	if f == nil || r.data == nil || r.data.Client == nil || diags.HasError() {

@@ -278,7 +278,7 @@ func TestAccParkingBecomesShared(t *testing.T) {
 	})
 }
 
-// TestAccTakeoverRefused: a parking queue of others cannot become the chain's own
+// TestAccTakeoverRefused: another parking queue cannot become the chain's own
 // if it has another form. That is the only error.
 func TestAccTakeoverRefused(t *testing.T) {
 	eachExisting(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {

@@ -18,7 +18,7 @@ import (
 )
 
 // everyResource uses each resource that lives in a virtual host, an exchange
-// and a queue of others. The virtual host is known at plan.
+// and another queue. The virtual host is known at plan.
 const everyResource = `
 resource "rabbitmq_retry_chain" "orders" {
   name       = "orders"
@@ -94,7 +94,7 @@ func laterVHost(t *testing.T, b *rabbit.Broker) (vhost string, create func()) {
 	}
 }
 
-// fill declares what everyResource expects of others.
+// fill declares what everyResource expects to exist.
 func fill(t *testing.T, b *rabbit.Broker, vhost string) {
 	t.Helper()
 	api := acctest.API(t, b)
@@ -154,7 +154,7 @@ func TestAccMissingVHost(t *testing.T) {
 		w := acctest.Terraform(t, acctest.Config(b, everyResource, vhost, ""))
 		output := acctest.RunError(t, w, "apply", "-auto-approve")
 		expectText(t, output, "Error: Virtual Host Not Found", "so that Terraform creates it first")
-		// The attachment and the destination wait for others, which fail.
+		// The attachment and the destination wait for resources that fail.
 		if n := strings.Count(output, "Error: "); n != 4 || strings.Count(output, "Error: Virtual Host Not Found") != n {
 			t.Errorf("%d errors:\n%s", n, output)
 		}
@@ -187,7 +187,7 @@ func TestAccHiddenVHost(t *testing.T) {
 	})
 }
 
-// TestAccMissingNeeds: the plan warns of what others have to create, and not of what
+// TestAccMissingNeeds: the plan warns of objects that must be created elsewhere, and not of what
 // this provider creates in the same run.
 func TestAccMissingNeeds(t *testing.T) {
 	acctest.EachModern(t, func(t *testing.T, b *rabbit.Broker) {
