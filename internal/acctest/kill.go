@@ -65,8 +65,7 @@ func RunAfterKill(t *testing.T, b *rabbit.Broker, vhost string, w *cli.Workspace
 		}
 		for _, queue := range queues {
 			t.Logf("RabbitMQ left queue %q, which is deleted by hand", queue[1])
-			resp, err := API(t, b).DeleteQueue(vhost, queue[1])
-			Do(t, resp, err)
+			do(t, func() (*http.Response, error) { return API(t, b).DeleteQueue(vhost, queue[1]) })
 		}
 	}
 	t.Fatalf("terraform %v leaves queues again and again", args)

@@ -86,18 +86,7 @@ func TestLiveIllegible(t *testing.T) {
 		s := b.open(t)
 		queue, work := b.queue(t, s, kind), b.destination(t, s)
 		fill(t, s, queue, 0, 3)
-		channel, err := s.connection.Channel()
-		if err == nil {
-			err = channel.Confirm(false)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Messages of two channels are in order only if the first was confirmed.
-		confirmation, err := channel.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{MessageId: "deep", Headers: nested(20)})
-		if err != nil || !confirmation.Wait() {
-			t.Fatal(err)
-		}
+		publishTo(t, s, queue, amqp.Publishing{MessageId: "deep", Headers: nested(20)})
 		fill(t, s, queue, 3, 3)
 		if got := look(t, s, queue, 0, nil); len(got) != 7 {
 			t.Fatalf("the pass showed %v", got)

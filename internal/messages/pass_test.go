@@ -107,6 +107,17 @@ func (b bench) queue(t *testing.T, s *Session, kind string) string {
 // fill publishes messages whose ids are the numbers from first on.
 func fill(t *testing.T, s *Session, queue string, first, n int) {
 	t.Helper()
+	messages := make([]amqp.Publishing, n)
+	for i := range messages {
+		messages[i] = amqp.Publishing{MessageId: strconv.Itoa(first + i), DeliveryMode: amqp.Persistent, Body: []byte("payload")}
+	}
+	publishTo(t, s, queue, messages...)
+}
+
+// publishTo publishes to the queue, and waits for the confirms: messages of several
+// channels are in order only if the earlier ones were confirmed.
+func publishTo(t *testing.T, s *Session, queue string, messages ...amqp.Publishing) {
+	t.Helper()
 	channel, err := s.connection.Channel()
 	if err != nil {
 		t.Fatal(err)
@@ -115,11 +126,9 @@ func fill(t *testing.T, s *Session, queue string, first, n int) {
 	if err := channel.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	confirmations := make([]*amqp.DeferredConfirmation, n)
-	for i := range n {
-		confirmations[i], err = channel.PublishWithDeferredConfirm("", queue, true, false,
-			amqp.Publishing{MessageId: strconv.Itoa(first + i), DeliveryMode: amqp.Persistent, Body: []byte("payload")})
-		if err != nil {
+	confirmations := make([]*amqp.DeferredConfirmation, len(messages))
+	for i, m := range messages {
+		if confirmations[i], err = channel.PublishWithDeferredConfirm("", queue, true, false, m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -268,13 +268,7 @@ func TestLiveRules(t *testing.T) {
 	if got := b.content(t, queue, 5); fmt.Sprint(got) != "[5 6 7 8 9]" {
 		t.Errorf("left %v", got)
 	}
-	channel, err := s.connection.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := channel.Publish("", queue, false, false, amqp.Publishing{MessageId: "large", Body: make([]byte, 5000)}); err != nil {
-		t.Fatal(err)
-	}
+	publishTo(t, s, queue, amqp.Publishing{MessageId: "large", Body: make([]byte, 5000)})
 	fill(t, s, queue, 10, 300)
 	if out, err := own.Ctl(t.Context(), "eval", "persistent_term:put(max_message_size, 3000)."); err != nil {
 		t.Fatal(out, err)
@@ -335,13 +329,7 @@ func TestLiveStrict(t *testing.T) {
 		s := b.open(t)
 		queue, work := b.queue(t, s, kind), b.destination(t, s)
 		fill(t, s, queue, 0, 2)
-		channel, err := s.connection.Channel()
-		if err == nil {
-			err = channel.Publish("", queue, false, false, amqp.Publishing{MessageId: "typed", Type: "amqp-1.0"})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		publishTo(t, s, queue, amqp.Publishing{MessageId: "typed", Type: "amqp-1.0"})
 		fill(t, s, queue, 2, 2)
 		outcome, err := s.Redrive(t.Context(), queue, RedriveOptions{Route: to(work, everyone), Strict: true})
 		if err != nil || outcome.Done != 4 || outcome.Changed != 1 {
