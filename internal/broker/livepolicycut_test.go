@@ -31,7 +31,7 @@ func TestLivePolicyBrokenOff(t *testing.T) {
 				c, ch := b.client(t), b.channel(t)
 				dead := topology.Queue{Name: "dead." + string(kind), Type: topology.Classic, Durable: true}
 				must(t, created(c.DeclareQueue(t.Context(), b.vhost, dead)))
-				for i := range rabbit.Size(90, 18) {
+				for i := range rabbit.Size(63, 18) {
 					after := time.Duration(i%9) * time.Millisecond
 					q := topology.Queue{Name: fmt.Sprintf("%s.%d", kind, i), Type: kind, Durable: true}
 					must(t, created(c.DeclareQueue(t.Context(), b.vhost, q)))
@@ -89,13 +89,26 @@ func (p cutPolicy) check(t *testing.T, after time.Duration) {
 	}
 }
 
-// listed returns the policy as RabbitMQ lists it when a write that was broken off
-// is over.
+// listed returns the policy as RabbitMQ lists it when it is done with a write that was
+// broken off: two looks with a rest between them find the same.
 func (p cutPolicy) listed(t *testing.T) (topology.Policy, bool) {
 	t.Helper()
-	time.Sleep(20 * time.Millisecond) // RabbitMQ may still be at it
-	found, exists, err := p.client.Policy(t.Context(), p.broker.vhost, p.queue)
-	must(t, err)
+	var found topology.Policy
+	var exists bool
+	look := func() (same bool) {
+		now, there, err := p.client.Policy(t.Context(), p.broker.vhost, p.queue)
+		must(t, err)
+		same = there == exists && (!there || now.Equal(found))
+		found, exists = now, there
+		return same
+	}
+	look()
+	if !poll.Until(arrivalLimit, func() bool {
+		time.Sleep(rest)
+		return look()
+	}) {
+		t.Fatalf("the policy %s goes on to change", p.queue)
+	}
 	return found, exists
 }
 
@@ -104,6 +117,8 @@ const (
 	arrivalLimit = 15 * time.Second
 	// glimpse is how long is looked for one that should not come.
 	glimpse = 300 * time.Millisecond
+	// rest is longer than RabbitMQ needs on a busy machine to begin with a request.
+	rest = 300 * time.Millisecond
 )
 
 // remains says whether the queue goes on to dead-letter. Its process hears of a change of
