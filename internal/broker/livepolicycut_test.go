@@ -31,7 +31,7 @@ func TestLivePolicyBrokenOff(t *testing.T) {
 				c, ch := b.client(t), b.channel(t)
 				dead := topology.Queue{Name: "dead." + string(kind), Type: topology.Classic, Durable: true}
 				must(t, created(c.DeclareQueue(t.Context(), b.vhost, dead)))
-				for i := range rabbit.Size(63, 18) {
+				for i := range rabbit.Size(45, 18) {
 					after := time.Duration(i%9) * time.Millisecond
 					q := topology.Queue{Name: fmt.Sprintf("%s.%d", kind, i), Type: kind, Durable: true}
 					must(t, created(c.DeclareQueue(t.Context(), b.vhost, q)))

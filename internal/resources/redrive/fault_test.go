@@ -44,9 +44,9 @@ func (p *place) expectAll(destination string, n int) {
 	}
 }
 
-// slow is a redrive of 300 messages that takes three seconds.
-func (p *place) slow() object {
-	return object{"queue": "parking", "vhost": p.vhost, "max_messages_per_second": 100, "destination": object{"queue": "elsewhere"}}
+// paced is a redrive that leaves time to interfere.
+func (p *place) paced(perSecond int) object {
+	return object{"queue": "parking", "vhost": p.vhost, "max_messages_per_second": perSecond, "destination": object{"queue": "elsewhere"}}
 }
 
 // TestAccCut cuts the connection in the middle; the next run moves the rest.
@@ -63,7 +63,7 @@ func TestAccCut(t *testing.T) {
 			}
 			tcp.Cut()
 		}()
-		_, found := create(p.t, through, redriveType, p.slow())
+		_, found := create(p.t, through, redriveType, p.paced(40))
 		expectError(p.t, found, "Run Broken Off", "cut", "messages moved")
 		p.expectAll("elsewhere", 300)
 	})
@@ -97,8 +97,8 @@ func TestAccCutDiscard(t *testing.T) {
 func TestAccQueueDeleted(t *testing.T) {
 	eachPlace(t, func(p *place) {
 		p.park("work", 300)
-		p.deleteOnce("parking")
-		run(p.t, p.Server, redriveType, p.slow(), object{"moved": 300})
+		p.deleteOnce("parking", func(arrived, left int) bool { return arrived >= 50 && left == 0 })
+		run(p.t, p.Server, redriveType, p.paced(100), object{"moved": 300})
 		if got := ids(p.drain("elsewhere", 300)); !slices.Equal(got, numbers(300, every)) {
 			p.t.Errorf("moved %v", got)
 		}
@@ -110,8 +110,8 @@ func TestAccQueueDeleted(t *testing.T) {
 func TestAccDestinationDeleted(t *testing.T) {
 	eachPlace(t, func(p *place) {
 		p.park("work", 300)
-		p.deleteOnce("elsewhere")
-		_, found := create(p.t, p.Server, redriveType, p.slow())
+		p.deleteOnce("elsewhere", func(arrived, _ int) bool { return arrived >= 20 })
+		_, found := create(p.t, p.Server, redriveType, p.paced(20))
 		// While a quorum queue goes, the broker has other words for it.
 		expectError(p.t, found, "messages moved", `ueue "elsewhere"`, "The others are where they were")
 		var moved int
@@ -126,12 +126,12 @@ func TestAccDestinationDeleted(t *testing.T) {
 	})
 }
 
-// deleteOnce deletes a queue when the destination holds messages.
-func (p *place) deleteOnce(queue string) {
+// deleteOnce deletes a queue when so many messages have arrived and are left.
+func (p *place) deleteOnce(queue string, due func(arrived, left int) bool) {
 	api, ctx := acctest.API(p.t, p.b), p.t.Context()
 	go func() {
-		for ready, left := 0, 1; ready < 50 || left > 0; time.Sleep(10 * time.Millisecond) {
-			ready, _ = p.w.Ready("elsewhere")
+		for arrived, left := 0, 300; !due(arrived, left); time.Sleep(10 * time.Millisecond) {
+			arrived, _ = p.w.Ready("elsewhere")
 			if left, _ = p.w.Ready("parking"); ctx.Err() != nil {
 				return
 			}
