@@ -237,7 +237,7 @@ func (d *dialing) try(ctx context.Context, at int) (session, error) {
 	if err := c.sameCluster(ctx, s.Cluster(), d.address); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return amqpSession{s, c, d.address}, nil
+	return &amqpSession{Session: s, client: c, address: d.address, vhost: d.vhost}, nil
 }
 
 // refusedAMQP says whether a broker answered, and would not have us.
@@ -353,30 +353,56 @@ func (c *Client) amqpError(ctx context.Context, address string, err error) error
 	return &AMQPError{Address: address, Problem: err.Error(), Err: err}
 }
 
-// amqpSession gives the errors of a session their address.
+// amqpSession gives the errors of a session their address, and connects again when the
+// connection ends in the middle of a request that only reads.
 type amqpSession struct {
 	*messages.Session
-	client  *Client
-	address string
+	client         *Client
+	address, vhost string
 }
 
-func (s amqpSession) Depths(ctx context.Context, queues []string) (map[string]messages.Depth, error) {
-	depths, err := s.Session.Depths(ctx, queues)
-	if err != nil {
-		return nil, s.client.amqpError(ctx, s.address, err)
+// reconnects is how often a request is made again on a new connection.
+const reconnects = 3
+
+// read makes a request that only reads. RabbitMQ 4.0 can end a connection that asks for a
+// queue while it is being deleted, and a node that stops ends them all.
+func (s *amqpSession) read(ctx context.Context, request func() error) error {
+	for tries := 0; ; tries++ {
+		err := request()
+		switch {
+		case err == nil:
+			return nil
+		case tries == reconnects, ctx.Err() != nil, is[*messages.UnavailableError](err), !s.Ended(err):
+			return s.client.amqpError(ctx, s.address, err)
+		}
+		_ = s.Close()
+		opened, err := s.client.openAMQP(ctx, s.vhost)
+		if err != nil {
+			return err
+		}
+		if other, ok := opened.(*amqpSession); ok {
+			s.Session, s.address = other.Session, other.address
+		}
 	}
-	return depths, nil
 }
 
-func (s amqpSession) Glance(ctx context.Context, queue string) (messages.Depth, error) {
-	depth, err := s.Session.Glance(ctx, queue)
-	if err != nil {
-		return depth, s.client.amqpError(ctx, s.address, err)
-	}
-	return depth, nil
+func (s *amqpSession) Depths(ctx context.Context, queues []string) (depths map[string]messages.Depth, err error) {
+	err = s.read(ctx, func() (err error) {
+		depths, err = s.Session.Depths(ctx, queues)
+		return err
+	})
+	return depths, err
 }
 
-func (s amqpSession) Watch(ctx context.Context, queue string) (watch, error) {
+func (s *amqpSession) Glance(ctx context.Context, queue string) (depth messages.Depth, err error) {
+	err = s.read(ctx, func() (err error) {
+		depth, err = s.Session.Glance(ctx, queue)
+		return err
+	})
+	return depth, err
+}
+
+func (s *amqpSession) Watch(ctx context.Context, queue string) (watch, error) {
 	w, err := s.Session.Watch(ctx, queue)
 	var refused *messages.RefusedError
 	switch {

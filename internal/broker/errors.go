@@ -264,6 +264,9 @@ func (e *AMQPError) Error() string {
 	if errors.As(e.Err, &answered) && e.Tries == 0 {
 		return fmt.Sprintf("RabbitMQ at %s refused a request over AMQP: %s; something else may be deleting the queue: try again", e.Address, e.Problem)
 	}
+	if errors.Is(e.Err, messages.ErrCut) && e.Tries == 0 {
+		return fmt.Sprintf("RabbitMQ at %s ended the AMQP connection in the middle of a request; the node may be stopping, or something else may be deleting the queue: try again", e.Address)
+	}
 	text := fmt.Sprintf("no answer over AMQP from RabbitMQ at %s: %s", e.Address, e.Problem)
 	if e.Tries > 0 {
 		text += " (" + effort(e.Tries, e.Elapsed) + ")"

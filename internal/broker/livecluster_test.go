@@ -147,3 +147,32 @@ func TestLiveConnectionLimits(t *testing.T) {
 		wantError[*ConnectionLimitError](t, err, "max-connections", c.Username(), "set_user_limits")
 	})
 }
+
+// TestLiveSessionEndsInBetween ends the AMQP connection of a session before each of its
+// looks: it connects again.
+func TestLiveSessionEndsInBetween(t *testing.T) {
+	t.Parallel()
+	live(t, func(t *testing.T, b liveBroker) {
+		t.Helper()
+		u, err := url.Parse(b.AMQP)
+		must(t, err)
+		tcp := proxy.NewTCP(t, u.Host)
+		c := b.client(t, func(cfg *Config) { cfg.AMQPEndpoint = "amqp://" + tcp.Address })
+		q := topology.Queue{Name: "orders", Type: topology.Classic, Durable: true}
+		must(t, created(c.DeclareQueue(t.Context(), b.vhost, q)))
+		s, err := c.openSession(t.Context(), b.vhost)
+		must(t, err)
+		defer s.Close()
+		for range 3 {
+			tcp.Cut()
+			depths, err := s.Depths(t.Context(), []string{q.Name, "missing"})
+			if _, found := depths[q.Name]; err != nil || !found || len(depths) != 1 {
+				t.Errorf("%v %v", depths, err)
+			}
+			tcp.Cut()
+			if depth, err := s.Glance(t.Context(), q.Name); err != nil || depth.Ready != 0 {
+				t.Errorf("%v %v", depth, err)
+			}
+		}
+	})
+}

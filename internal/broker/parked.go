@@ -25,7 +25,7 @@ func (c *Client) Parked(ctx context.Context, vhost, queue string) (*messages.Ses
 	if err != nil {
 		return nil, err
 	}
-	s, ok := opened.(amqpSession)
+	s, ok := opened.(*amqpSession)
 	if !ok {
 		return nil, fmt.Errorf("an AMQP session of type %T", opened)
 	}

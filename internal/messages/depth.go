@@ -282,6 +282,11 @@ func (s *Session) Close() error {
 	return err
 }
 
+// Ended says whether the connection is gone, after the error of a request.
+func (s *Session) Ended(err error) bool {
+	return errors.Is(err, ErrCut) || isCut(err) || s.connection.IsClosed()
+}
+
 // Depths returns the depth of every queue that exists. It looks twice, 300 ms
 // apart, and takes the larger numbers.
 func (s *Session) Depths(ctx context.Context, queues []string) (map[string]Depth, error) {
@@ -410,6 +415,6 @@ func explain(ctx context.Context, err error) error {
 	case refusal.Server:
 		return &BrokerError{Code: refusal.Code, Reason: refusal.Reason}
 	default:
-		return errors.New(refusal.Reason)
+		return fmt.Errorf("%w: %s", ErrCut, refusal.Reason)
 	}
 }
