@@ -325,7 +325,9 @@ func endpointDies(t *testing.T, c *rabbit.Cluster) {
 	f.flow(50)
 	f.account()
 	dies(3, "destroy")
-	acctest.RunAfterKill(t, c.Nodes[1], vhost, w, "destroy", "-auto-approve")
+	// Of a queue that was being deleted when its leader died, a replica with its log may be
+	// left that cannot be elected.
+	acctest.RunDespiteUnknown(t, c.Nodes[1], vhost, w, "destroy", "-auto-approve")
 	expectNothingLeft(t, c, vhost)
 }
 
