@@ -399,12 +399,18 @@ func TestReadFirstObject(t *testing.T) {
 	if c, _, err := retry.Read("orders", in, always); err != nil || !c.Policy.Shield || c.Policy.Priority != 7 {
 		t.Errorf("%+v, %v", c.Policy, err)
 	}
-	for _, name := range []string{"retries.retry.first", "retries.parking"} {
+	tiers := retry.NewShared("retries")
+	tiers.Delays, tiers.QueueType = []time.Duration{time.Minute, time.Hour}, topology.Quorum
+	for _, e := range tiers.Topology(rabbit40).Exchanges() {
+		in := topology.New()
+		in.SetExchange(e)
+		if _, _, err := retry.ReadShared("retries", in, always); err != nil {
+			t.Errorf("%s: %v", e.Name, err)
+		}
+	}
+	for _, name := range []string{"retries.retry.first", "retries.parking", "retries.return.1h"} {
 		in := topology.New()
 		in.SetExchange(topology.Exchange{Name: name, Type: topology.Headers, Durable: true})
-		if _, _, err := retry.ReadShared("retries", in, always); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 		in.SetExchange(topology.Exchange{Name: "retries.redrive", Type: topology.Fanout, Durable: true})
 		if _, _, err := retry.ReadShared("retries", in, always); !errors.Is(err, retry.ErrNoChain) {
 			t.Errorf("%s of a retry chain: %v", name, err)

@@ -72,7 +72,7 @@ func (c Chain) begun(in *topology.Topology) bool {
 	_, first := in.Exchange(c.FirstExchange())
 	_, parking := in.Exchange(c.ParkingExchange())
 	_, chain := in.Exchange(c.RedriveExchange())
-	return (first || parking) && !chain
+	return (first || parking || len(c.returnExchanges(in)) > 0) && !chain
 }
 
 // looksLikeChain says whether a tier returns to a queue.
