@@ -366,11 +366,16 @@ func (p *Pass) request(ctx context.Context, call func() error) error {
 	defer p.session.endWith(ctx)()
 	p.session.socket.release()
 	defer p.session.socket.grant()
+	var asked answer
 	if p.asking {
-		<-p.answers
+		asked = <-p.answers
 		p.asking = false
 	}
-	return p.explain(ctx, call())
+	err := call()
+	if err != nil && asked.err != nil {
+		err = asked.err // the answer ended the channel, and says why
+	}
+	return p.explain(ctx, err)
 }
 
 // nextReader follows a reader that has nothing more.

@@ -366,6 +366,35 @@ func TestLiveDeletedUnderneath(t *testing.T) {
 	})
 }
 
+// The queue is deleted while the pass asks whether it has more. The answer ends the
+// channel, and the next request on it must tell why.
+func TestLiveDeletedWhileAsked(t *testing.T) {
+	eachQueueType(t, func(t *testing.T, b bench, kind string) {
+		s := b.open(t)
+		queue := b.queue(t, s, kind)
+		fill(t, s, queue, 0, 10)
+		p, err := s.Pass(t.Context(), queue, PassOptions{Window: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if _, more, err := p.Next(t.Context()); err != nil || !more {
+				t.Fatal(more, err)
+			}
+		}
+		if _, err := b.admin.DeleteQueue(b.vhost, queue); err != nil {
+			t.Fatal(err)
+		}
+		p.ask(p.last(), &quiet{})
+		if _, _, err := p.Next(t.Context()); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+		if err := p.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestLivePassRefused(t *testing.T) {
 	eachQueueType(t, func(t *testing.T, b bench, kind string) {
 		s := b.open(t)
