@@ -22,6 +22,7 @@ type model struct {
 	Endpoint            types.String `tfsdk:"endpoint"`
 	Username            types.String `tfsdk:"username"`
 	Password            types.String `tfsdk:"password"`
+	VHost               types.String `tfsdk:"vhost"`
 	AMQPEndpoint        types.String `tfsdk:"amqp_endpoint"`
 	Insecure            types.Bool   `tfsdk:"insecure"`
 	CACertFile          types.String `tfsdk:"cacert_file"`
@@ -34,9 +35,18 @@ type model struct {
 	MaxParallelRequests types.Int64  `tfsdk:"max_parallel_requests"`
 }
 
-// hasUnknown says whether any part is known only after apply. Such a value is
-// not an empty one: the environment must not stand in for it.
+// defaultVHost is the virtual host of objects that name none: null without one.
+func (m model) defaultVHost() types.String {
+	if name := os.Getenv("RABBITMQ_VHOST"); m.VHost.IsNull() && name != "" {
+		return types.StringValue(name)
+	}
+	return m.VHost
+}
+
+// hasUnknown says whether any part of the connection is known only after apply. Such
+// a value is not an empty one: the environment must not stand in for it.
 func (m model) hasUnknown() bool {
+	m.VHost = types.StringNull() // no part of the connection
 	fields := reflect.ValueOf(m)
 	for i := range fields.NumField() {
 		if value, ok := fields.Field(i).Interface().(attr.Value); ok && value.IsUnknown() {

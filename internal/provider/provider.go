@@ -72,7 +72,7 @@ func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.Configure
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	data := &tfkit.ProviderData{Names: tfkit.NewNames()}
+	data := &tfkit.ProviderData{Names: tfkit.NewNames(), DefaultVHost: config.defaultVHost()}
 	if !config.hasUnknown() {
 		settings := config.settings(ctx, &resp.Diagnostics)
 		if resp.Diagnostics.HasError() {

@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -60,7 +61,7 @@ func newServer(t *testing.T) *protocol.Server {
 // variables are all that the provider reads from its environment.
 var variables = []string{
 	"RABBITMQ_ENDPOINT", "RABBITMQ_USERNAME", "RABBITMQ_PASSWORD", "RABBITMQ_AMQP_ENDPOINT", "RABBITMQ_INSECURE",
-	"RABBITMQ_CACERT", "RABBITMQ_CLIENTCERT", "RABBITMQ_CLIENTKEY", "RABBITMQ_PROXY",
+	"RABBITMQ_CACERT", "RABBITMQ_CLIENTCERT", "RABBITMQ_CLIENTKEY", "RABBITMQ_PROXY", "RABBITMQ_VHOST",
 }
 
 // plan configures a provider, plans a chain and returns all diagnostics. None
@@ -156,11 +157,25 @@ func precedences(t *testing.T) []precedence {
 			"first", "second", "Broker Not Reached",
 		},
 		{
+			"vhost", "RABBITMQ_VHOST", "configured", "environment", connection(one.URL), func(block config) string { return plannedVHost(t, block) },
+			"configured", "environment", "/",
+		},
+		{
 			"amqp_endpoint", "RABBITMQ_AMQP_ENDPOINT", "amqp://127.0.0.1:2", "amqp://127.0.0.1:3", connection(one.URL),
 			func(block config) string { return amqpAddress(t, block) },
 			"127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:5672",
 		},
 	}...)
+}
+
+// plannedVHost plans a resource that names no virtual host, and says which it gets.
+func plannedVHost(t *testing.T, block config) string {
+	s := newServer(t)
+	if found := s.Configure(t, block); len(found) > 0 {
+		return found.String()
+	}
+	p := s.Plan(t, "rabbitmq_redrive", config{"queue": "orders.parking"}, protocol.State{})
+	return fmt.Sprint(protocol.Go(protocol.At(p.Planned, "vhost")))
 }
 
 // amqpAddress destroys a chain, which has to ask over AMQP, and says where it

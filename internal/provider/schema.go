@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -30,6 +31,11 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				MarkdownDescription: "Password of the user. Required here or as `RABBITMQ_PASSWORD`.",
+			},
+			"vhost": schema.StringAttribute{
+				Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+				MarkdownDescription: "Virtual host of every resource, data source, ephemeral resource and action that sets no `vhost`. " +
+					"A change replaces the resources that use it. Environment: `RABBITMQ_VHOST`. Default: `/`.",
 			},
 			"amqp_endpoint": schema.StringAttribute{
 				Optional: true,

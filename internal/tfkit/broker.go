@@ -28,6 +28,18 @@ func KnowsBroker(data *ProviderData, diags *diag.Diagnostics) bool {
 	return false
 }
 
+// KnowsVHost says whether the virtual host is known, and adds an error if not: it is
+// the provider's default then.
+func KnowsVHost(vhost types.String, diags *diag.Diagnostics) bool {
+	if !vhost.IsUnknown() {
+		return true
+	}
+	diags.AddAttributeError(path.Root("vhost"), "Virtual Host Not Known",
+		"The provider's vhost is known only after apply. Set vhost here, apply what the provider's vhost comes from first with -target, "+
+			"or write the value into the provider block.")
+	return false
+}
+
 // IsGone says whether the error tells that the virtual host is certain not to
 // exist.
 func IsGone(err error) bool {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 )
@@ -17,6 +18,22 @@ type ProviderData struct {
 	// configuration is known only after apply.
 	Client *broker.Client
 	Names  *Names
+	// DefaultVHost is the provider's vhost: unknown while that is, null if it has
+	// none. [ProviderData.VHost] applies it.
+	DefaultVHost types.String
+}
+
+// VHost returns the virtual host of an object: its own, else the provider's
+// default, which can be unknown, else "/".
+func (d *ProviderData) VHost(own types.String) types.String {
+	switch {
+	case !own.IsNull():
+		return own
+	case d == nil || d.DefaultVHost.IsNull():
+		return types.StringValue("/")
+	default:
+		return d.DefaultVHost
+	}
 }
 
 // FromProvider takes the provider's data in a Configure method. It returns nil

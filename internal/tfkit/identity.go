@@ -18,8 +18,9 @@ type NamedIdentity struct {
 }
 
 // ImportByName takes name@vhost or a [NamedIdentity], and leaves the rest to the
-// read that follows. example is such an identifier, for the error.
-func ImportByName(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse, example string) {
+// read that follows. example is such an identifier, for the error. An identity without
+// a virtual host means the one that a resource without vhost has.
+func ImportByName(ctx context.Context, data *ProviderData, req resource.ImportStateRequest, resp *resource.ImportStateResponse, example string) {
 	var id NamedIdentity
 	if req.ID != "" {
 		name, vhost, ok := ParseID(req.ID)
@@ -31,11 +32,9 @@ func ImportByName(ctx context.Context, req resource.ImportStateRequest, resp *re
 		id = NamedIdentity{VHost: types.StringValue(vhost), Name: types.StringValue(name)}
 	} else {
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
-		if id.VHost.IsNull() {
-			id.VHost = types.StringValue("/")
-		}
+		id.VHost = data.VHost(id.VHost)
 	}
-	if resp.Diagnostics.HasError() {
+	if !KnowsVHost(id.VHost, &resp.Diagnostics) || resp.Diagnostics.HasError() {
 		return
 	}
 	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("name"), id.Name)...)

@@ -53,7 +53,8 @@ func (d *dataSource) ValidateConfig(ctx context.Context, req datasource.Validate
 func (d *dataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var m model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) {
+	m.VHost = d.data.VHost(m.VHost)
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) || !tfkit.KnowsVHost(m.VHost, &resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
@@ -62,16 +63,13 @@ func (d *dataSource) Read(ctx context.Context, req datasource.ReadRequest, resp 
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	vhost, limit := "/", defaultLimit
-	if !m.VHost.IsNull() {
-		vhost = m.VHost.ValueString()
-	}
+	limit := defaultLimit
 	if !m.Limit.IsNull() {
 		limit = int(m.Limit.ValueInt64())
 	}
 	groups := messages.Groups{Period: m.period()}
 	m.Messages = []messageModel{}
-	total := tfkit.Look(ctx, d.data, vhost, m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
+	total := tfkit.Look(ctx, d.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
 		if filter.Match(p) {
 			groups.Add(p)
 			if len(m.Messages) < limit {

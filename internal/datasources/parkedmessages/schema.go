@@ -41,9 +41,8 @@ func inputs() map[string]schema.Attribute {
 			Validators:          []validator.String{stringvalidator.LengthBetween(1, 255)},
 		},
 		"vhost": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "Virtual host. Default: `/`.",
-			Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
+			Optional: true, Computed: true, MarkdownDescription: "Virtual host. Default: the provider's `vhost`, `/` without one.",
+			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
 		"limit": schema.Int64Attribute{
 			Optional: true,

@@ -40,7 +40,8 @@ func (d *auditDataSource) Configure(_ context.Context, req datasource.ConfigureR
 func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var m model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) {
+	m.VHost = d.data.VHost(m.VHost)
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) || !tfkit.KnowsVHost(m.VHost, &resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
@@ -51,14 +52,14 @@ func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		return
 	}
 	client := d.data.Client
-	client.Renew(m.vhost(), maxAge)
+	client.Renew(m.VHost.ValueString(), maxAge)
 	// The rules take seconds in a large virtual host, too long for the lock of View.
 	var in *topology.Topology
-	if err := client.View(ctx, m.vhost(), func(t *topology.Topology) { in = t.Clone() }); err != nil {
+	if err := client.View(ctx, m.VHost.ValueString(), func(t *topology.Topology) { in = t.Clone() }); err != nil {
 		tfkit.AddDataError(&resp.Diagnostics, err)
 		return
 	}
-	if broker.Shovels, broker.ShovelsUnknown, err = d.shovels(ctx, m.vhost()); err != nil {
+	if broker.Shovels, broker.ShovelsUnknown, err = d.shovels(ctx, m.VHost.ValueString()); err != nil {
 		tfkit.AddVHostError(&resp.Diagnostics, err)
 		return
 	}

@@ -31,9 +31,6 @@ var (
 	countTypes = map[string]attr.Type{"error": types.Int64Type, "warning": types.Int64Type, "info": types.Int64Type}
 )
 
-// vhost is the name of the virtual host, "/" by default.
-func (m model) vhost() string { return cmp.Or(m.VHost.ValueString(), "/") }
-
 // wanted says of a finding whether the configuration asks for it. The pattern is one
 // that the validator has accepted.
 func (m model) wanted() func(f audit.Finding) bool {

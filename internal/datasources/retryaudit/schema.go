@@ -21,7 +21,7 @@ func (d *auditDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			"No message is looked at and nothing is changed.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{
-				Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
+				Optional: true, Computed: true, MarkdownDescription: "Virtual host. Default: the provider's `vhost`, `/` without one.",
 				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 			},
 			"name_pattern": schema.StringAttribute{

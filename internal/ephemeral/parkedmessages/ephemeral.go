@@ -68,9 +68,8 @@ func (r *resource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ep
 				Validators:          []validator.String{stringvalidator.LengthBetween(1, 255)},
 			},
 			"vhost": schema.StringAttribute{
-				Optional:            true,
-				MarkdownDescription: "Virtual host. Default: `/`.",
-				Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
+				Optional: true, Computed: true, MarkdownDescription: "Virtual host. Default: the provider's `vhost`, `/` without one.",
+				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 			},
 			"filter": tfkit.FilterAttribute(),
 			"limit": schema.Int64Attribute{
@@ -165,7 +164,8 @@ func (r *resource) ValidateConfig(ctx context.Context, req ephemeral.ValidateCon
 func (r *resource) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ephemeral.OpenResponse) {
 	var m model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	m.VHost = r.data.VHost(m.VHost)
+	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) || !tfkit.KnowsVHost(m.VHost, &resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
@@ -174,15 +174,12 @@ func (r *resource) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ep
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	vhost, limit, size := "/", defaultLimit, 0
-	if !m.VHost.IsNull() {
-		vhost = m.VHost.ValueString()
-	}
+	limit, size := defaultLimit, 0
 	if !m.Limit.IsNull() {
 		limit = int(m.Limit.ValueInt64())
 	}
 	m.Messages = []messageModel{}
-	total := tfkit.Look(ctx, r.data, vhost, m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
+	total := tfkit.Look(ctx, r.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
 		if filter.Match(p) {
 			size += len(p.Body())
 			m.Messages = append(m.Messages, newMessage(p))

@@ -67,6 +67,7 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 		return
 	}
 	plan.Name = config.Name // and not the prior value
+	plan.VHost = r.data.VHost(config.VHost)
 	plan.complete()
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
 	if !req.State.Raw.IsNull() {
@@ -119,11 +120,13 @@ func (r *destinationResource) checkExisting(ctx context.Context, m model, warnin
 func (r *destinationResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("vhost"), &plan.VHost)...)
 	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
 	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
 	defer cancel()
+	plan.VHost = r.data.VHost(plan.VHost) // the plan may not have known it
 	plan.complete()
 	unlock, ok := r.data.Names.Lock(ctx, "delay destination "+plan.ID.ValueString(), &resp.Diagnostics)
 	if !ok {
@@ -233,14 +236,12 @@ func (r *destinationResource) ImportState(ctx context.Context, req resource.Impo
 		}
 	} else {
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
-		if id.VHost.IsNull() {
-			id.VHost = types.StringValue("/")
-		}
+		id.VHost = r.data.VHost(id.VHost)
 		if id.Name.IsNull() {
 			id.Name = id.Queue
 		}
 	}
-	if resp.Diagnostics.HasError() {
+	if !tfkit.KnowsVHost(id.VHost, &resp.Diagnostics) || resp.Diagnostics.HasError() {
 		return
 	}
 	for name, value := range map[string]types.String{"vhost": id.VHost, "network": id.Network, "name": id.Name, "queue": id.Queue} {

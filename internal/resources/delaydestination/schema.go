@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
@@ -18,7 +17,7 @@ import (
 func (r *destinationResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
 	resp.IdentitySchema = identityschema.Schema{
 		Attributes: map[string]identityschema.Attribute{
-			"vhost":   identityschema.StringAttribute{OptionalForImport: true, Description: "Virtual host of the network. Default: /."},
+			"vhost":   identityschema.StringAttribute{OptionalForImport: true, Description: "Virtual host of the network. Default: the provider's vhost, / without one."},
 			"network": identityschema.StringAttribute{RequiredForImport: true, Description: "Name of the network."},
 			"name":    identityschema.StringAttribute{OptionalForImport: true, Description: "Name of the destination. Default: that of the queue."},
 			"queue":   identityschema.StringAttribute{RequiredForImport: true, Description: "Name of the queue."},
@@ -55,8 +54,8 @@ func (r *destinationResource) Schema(_ context.Context, _ resource.SchemaRequest
 				Validators:          []validator.Int64{int64validator.Between(1, delay.MaxLevels)},
 			},
 			"vhost": schema.StringAttribute{
-				Optional: true, Computed: true, Default: stringdefault.StaticString("/"),
-				MarkdownDescription: "Virtual host of the network and the queue. Default: `/`.",
+				Optional: true, Computed: true,
+				MarkdownDescription: "Virtual host of the network and the queue. Default: the provider's `vhost`, `/` without one.",
 				Validators:          notEmpty,
 			},
 			"id": schema.StringAttribute{

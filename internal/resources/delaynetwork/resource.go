@@ -214,7 +214,7 @@ func lockName(m model) string { return "delay network " + m.ID.ValueString() }
 // ImportState takes name@vhost or the identity; the read that follows fills in
 // the rest from the broker.
 func (r *networkResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	tfkit.ImportByName(ctx, req, resp, "delays@/")
+	tfkit.ImportByName(ctx, r.data, req, resp, "delays@/")
 }
 
 // readImported reads the inputs of a network that is being imported.

@@ -54,6 +54,7 @@ func (a *messagesAction) Invoke(ctx context.Context, req action.InvokeRequest, r
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	config.vhost = a.data.VHost(config.vhost)
 	progress := func(text string) { resp.SendProgress(action.InvokeProgressEvent{Message: text}) }
 	a.kind.run(ctx, a.data, config, progress, &resp.Diagnostics)
 }

@@ -48,13 +48,6 @@ func (k kind) read(ctx context.Context, from reader, diags *diag.Diagnostics) ar
 	return a
 }
 
-func (a arguments) virtualHost() string {
-	if a.vhost.IsNull() {
-		return "/"
-	}
-	return a.vhost.ValueString()
-}
-
 func (a arguments) to() broker.Destination {
 	parts := a.destination.Attributes()
 	text := func(name string) string { return tfkit.Part[types.String](parts, name).ValueString() }
@@ -105,10 +98,10 @@ func checkDestination(a arguments, diags *diag.Diagnostics) {
 // run does the work. progress may be nil.
 func (k kind) run(ctx context.Context, data *tfkit.ProviderData, a arguments, progress func(string), diags *diag.Diagnostics) (messages.Outcome, bool) {
 	k.check(a, diags)
-	if diags.HasError() || !tfkit.KnowsBroker(data, diags) {
+	if diags.HasError() || !tfkit.KnowsBroker(data, diags) || !tfkit.KnowsVHost(a.vhost, diags) {
 		return messages.Outcome{}, false
 	}
-	queue, vhost := a.queue.ValueString(), a.virtualHost()
+	queue, vhost := a.queue.ValueString(), a.vhost.ValueString()
 	// Two runs at a time would hide messages from each other.
 	unlock, ok := data.Names.Lock(ctx, tfkit.ParkedName(vhost, queue), diags)
 	if !ok {

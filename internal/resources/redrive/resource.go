@@ -6,9 +6,12 @@ import (
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 )
@@ -16,6 +19,7 @@ import (
 var (
 	_ resource.ResourceWithConfigure      = (*messagesResource)(nil)
 	_ resource.ResourceWithModifyPlan     = (*messagesResource)(nil)
+	_ resource.ResourceWithUpgradeState   = (*messagesResource)(nil)
 	_ resource.ResourceWithValidateConfig = (*messagesResource)(nil)
 )
 
@@ -36,6 +40,7 @@ func (r *messagesResource) Metadata(_ context.Context, req resource.MetadataRequ
 
 func (r *messagesResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
+		Version: 1,
 		MarkdownDescription: r.kind.description() + "\n\nIt runs when the resource is created, and again whenever an argument or one of `triggers` changes, by a replacement. " +
 			"A destroy does nothing to messages. With Terraform 1.14 or later the action of the same name does the same without a place in the state.",
 		Attributes: map[string]schema.Attribute{},
@@ -74,24 +79,36 @@ func (r *messagesResource) ValidateConfig(ctx context.Context, req resource.Vali
 
 // ModifyPlan makes a replacement of every change.
 func (r *messagesResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
-		return // a destroy, or a first run
+	if req.Plan.Raw.IsNull() {
+		return // a destroy
+	}
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("vhost"), r.vhost(ctx, req.Config, &resp.Diagnostics))...)
+	if req.State.Raw.IsNull() {
+		return // a first run
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.configurable())) {
 		var before, after attr.Value
 		at := path.Root(name)
 		resp.Diagnostics.Append(req.State.GetAttribute(ctx, at, &before)...)
-		resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, at, &after)...)
+		resp.Diagnostics.Append(resp.Plan.GetAttribute(ctx, at, &after)...)
 		if !resp.Diagnostics.HasError() && !before.Equal(after) {
 			resp.RequiresReplace = append(resp.RequiresReplace, at)
 		}
 	}
 }
 
+// vhost is the virtual host of a configuration.
+func (r *messagesResource) vhost(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) types.String {
+	var own types.String
+	diags.Append(config.GetAttribute(ctx, path.Root("vhost"), &own)...)
+	return r.data.VHost(own)
+}
+
 // Create runs it. When that fails, the resource does not exist, and the next
 // apply goes on.
 func (r *messagesResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	plan := r.kind.read(ctx, req.Plan, &resp.Diagnostics)
+	plan.vhost = r.vhost(ctx, req.Config, &resp.Diagnostics) // the plan may not have known it
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -100,6 +117,7 @@ func (r *messagesResource) Create(ctx context.Context, req resource.CreateReques
 		return
 	}
 	resp.State.Raw = req.Plan.Raw
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("vhost"), plan.vhost)...)
 	for name, value := range r.kind.results(outcome) {
 		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root(name), value)...)
 	}

@@ -37,6 +37,8 @@ var (
 	}
 )
 
+const vhostDescription = "Virtual host. Default: the provider's `vhost`, `/` without one."
+
 // inputs are the arguments of action and resource.
 func (k kind) inputs() map[string]schema.Attribute {
 	common := map[string]schema.Attribute{
@@ -45,7 +47,7 @@ func (k kind) inputs() map[string]schema.Attribute {
 			Validators: []validator.String{stringvalidator.LengthBetween(1, 255)},
 		},
 		"vhost": schema.StringAttribute{
-			Optional: true, MarkdownDescription: "Virtual host. Default: `/`.",
+			Optional: true, MarkdownDescription: vhostDescription,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
 		"filter": tfkit.FilterAttribute(),
@@ -96,9 +98,13 @@ func (k kind) ownInputs() map[string]schema.Attribute {
 	}}
 }
 
-// resourceInputs are what only the resource has.
+// resourceInputs are what only the resource has, or has in another form.
 func resourceInputs() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
+		"vhost": schema.StringAttribute{
+			Optional: true, Computed: true, MarkdownDescription: vhostDescription,
+			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+		},
 		"triggers": schema.MapAttribute{
 			Optional: true, ElementType: types.StringType,
 			MarkdownDescription: "Any values. A change of one, or of any other argument, runs it again. Default: none.",

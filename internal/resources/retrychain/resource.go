@@ -262,7 +262,7 @@ func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 // ImportState takes name@vhost or the identity; the read that follows fills in
 // the rest from the broker.
 func (r *chainResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	tfkit.ImportByName(ctx, req, resp, "orders@/")
+	tfkit.ImportByName(ctx, r.data, req, resp, "orders@/")
 }
 
 // applyDefaults fills in what the schema would, for a configuration that is

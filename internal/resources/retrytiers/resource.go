@@ -228,7 +228,7 @@ func lockName(m model) string { return "retry tiers " + m.ID.ValueString() }
 // ImportState takes name@vhost or the identity; the read that follows fills in
 // the rest from the broker.
 func (r *tiersResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	tfkit.ImportByName(ctx, req, resp, "retries@/")
+	tfkit.ImportByName(ctx, r.data, req, resp, "retries@/")
 }
 
 // readImported reads the inputs of tiers that are being imported.
