@@ -15,7 +15,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 type model struct {
@@ -115,7 +116,7 @@ func insecure(diags *diag.Diagnostics, value types.Bool) bool {
 
 // requestTimeout expects a value that the schema's validator has accepted.
 func requestTimeout(diags *diag.Diagnostics, value types.String) time.Duration {
-	d := tfkit.DurationOf(value)
+	d := values.DurationOf(value)
 	if d == nil {
 		return broker.DefaultRequestTimeout
 	}
@@ -137,8 +138,8 @@ func addConfigError(diags *diag.Diagnostics, err error) {
 	const title = "Invalid Provider Configuration"
 	var wrong *broker.ConfigError
 	if errors.As(err, &wrong) && attributeOf[wrong.Field] != "" {
-		diags.AddAttributeError(path.Root(attributeOf[wrong.Field]), title, tfkit.Sentence(err.Error()))
+		diags.AddAttributeError(path.Root(attributeOf[wrong.Field]), title, diagnostics.Sentence(err.Error()))
 		return
 	}
-	tfkit.AddError(diags, title, err)
+	diagnostics.AddError(diags, title, err)
 }

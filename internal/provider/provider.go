@@ -24,7 +24,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retryattachment"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrychain"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/resources/retrytiers"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 )
 
 var (
@@ -72,7 +72,7 @@ func (p *rabbitmqProvider) Configure(ctx context.Context, req provider.Configure
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	data := &tfkit.ProviderData{Names: tfkit.NewNames(), DefaultVHost: config.defaultVHost()}
+	data := &run.Data{Names: run.NewNames(), DefaultVHost: config.defaultVHost()}
 	if !config.hasUnknown() {
 		settings := config.settings(ctx, &resp.Diagnostics)
 		if resp.Diagnostics.HasError() {

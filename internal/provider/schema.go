@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
@@ -74,7 +74,7 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 				MarkdownDescription: "Further HTTP headers of every request, for a gateway in front of the broker. Default: none.",
 			},
 			"request_timeout": schema.StringAttribute{
-				Optional: true, Validators: []validator.String{tfkit.Duration()},
+				Optional: true, Validators: []validator.String{values.Duration()},
 				MarkdownDescription: "Longest time for one try of one request, such as `10s`. Default: `30s`.",
 			},
 			"max_retries": schema.Int64Attribute{

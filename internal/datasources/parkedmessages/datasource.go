@@ -9,7 +9,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 )
 
 var (
@@ -21,7 +22,7 @@ var (
 const timeout = 10 * time.Minute
 
 type dataSource struct {
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewDataSource returns the data source rabbitmq_parked_messages.
@@ -32,7 +33,7 @@ func (d *dataSource) Metadata(_ context.Context, req datasource.MetadataRequest,
 }
 
 func (d *dataSource) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
-	d.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	d.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 // ValidateConfig reports what is wrong whatever the broker.
@@ -42,8 +43,8 @@ func (d *dataSource) ValidateConfig(ctx context.Context, req datasource.Validate
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if tfkit.FilterIsKnown(config.Filter) {
-		tfkit.FilterOf(config.Filter, time.Now(), &resp.Diagnostics)
+	if parked.FilterIsKnown(config.Filter) {
+		parked.FilterOf(config.Filter, time.Now(), &resp.Diagnostics)
 	}
 	if !config.Period.IsUnknown() && (config.period() < time.Second || config.period()%time.Second != 0) {
 		resp.Diagnostics.AddAttributeError(path.Root("period"), "Invalid Period", "A period is a whole number of seconds, and at least one.")
@@ -54,12 +55,12 @@ func (d *dataSource) Read(ctx context.Context, req datasource.ReadRequest, resp 
 	var m model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
 	m.VHost = d.data.VHost(m.VHost)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) || !tfkit.KnowsVHost(m.VHost, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(d.data, &resp.Diagnostics) || !run.KnowsVHost(m.VHost, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
-	filter := tfkit.FilterOf(m.Filter, time.Now(), &resp.Diagnostics)
+	filter := parked.FilterOf(m.Filter, time.Now(), &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -69,7 +70,7 @@ func (d *dataSource) Read(ctx context.Context, req datasource.ReadRequest, resp 
 	}
 	groups := messages.Groups{Period: m.period()}
 	m.Messages = []messageModel{}
-	total := tfkit.Look(ctx, d.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
+	total := parked.Look(ctx, d.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
 		if filter.Match(p) {
 			groups.Add(p)
 			if len(m.Messages) < limit {

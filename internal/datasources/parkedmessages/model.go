@@ -7,7 +7,7 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 type model struct {
@@ -54,16 +54,16 @@ type messageModel struct {
 
 func newMessage(p messages.Parked) messageModel {
 	return messageModel{
-		ID:          tfkit.TextOrNull(p.ID()),
+		ID:          values.TextOrNull(p.ID()),
 		Position:    types.Int64Value(int64(p.Position)),
-		OriginQueue: tfkit.TextOrNull(p.OriginQueue),
-		Reason:      tfkit.TextOrNull(p.Reason),
+		OriginQueue: values.TextOrNull(p.OriginQueue),
+		Reason:      values.TextOrNull(p.Reason),
 		Attempts:    types.Int64Value(p.Attempts),
-		FirstDeath:  tfkit.TimeOrNull(p.FirstDeath),
-		LastDeath:   tfkit.TimeOrNull(p.LastDeath),
+		FirstDeath:  values.TimeOrNull(p.FirstDeath),
+		LastDeath:   values.TimeOrNull(p.LastDeath),
 		Exchange:    types.StringValue(p.Exchange),
 		RoutingKey:  types.StringValue(p.RoutingKey),
-		ContentType: tfkit.TextOrNull(p.ContentType()),
+		ContentType: values.TextOrNull(p.ContentType()),
 		Size:        types.Int64Value(int64(len(p.Body()))),
 		Headers:     types.StringValue(p.HeadersJSON()),
 	}
@@ -98,8 +98,8 @@ func newGroupList(groups []messages.Group) []groupModel {
 		list[i] = groupModel{
 			Name:  types.StringValue(g.Name),
 			Count: types.Int64Value(g.Count),
-			First: tfkit.TimeOrNull(g.First),
-			Last:  tfkit.TimeOrNull(g.Last),
+			First: values.TimeOrNull(g.First),
+			Last:  values.TimeOrNull(g.Last),
 		}
 	}
 	return list

@@ -10,7 +10,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 const (
@@ -53,9 +54,9 @@ func inputs() map[string]schema.Attribute {
 		"period": schema.StringAttribute{
 			Optional:            true,
 			MarkdownDescription: "Length of the time periods of `groups.by_period`, in whole seconds, such as `15m` or `24h`. Default: `" + defaultPeriod + "`.",
-			Validators:          []validator.String{tfkit.Duration()},
+			Validators:          []validator.String{values.Duration()},
 		},
-		"filter": tfkit.FilterAttribute(),
+		"filter": parked.FilterAttribute(),
 	}
 }
 

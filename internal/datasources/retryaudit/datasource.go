@@ -7,7 +7,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/audit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -23,7 +24,7 @@ const (
 )
 
 type auditDataSource struct {
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewDataSource returns the data source rabbitmq_retry_audit.
@@ -34,21 +35,21 @@ func (d *auditDataSource) Metadata(_ context.Context, req datasource.MetadataReq
 }
 
 func (d *auditDataSource) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
-	d.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	d.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var m model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
 	m.VHost = d.data.VHost(m.VHost)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(d.data, &resp.Diagnostics) || !tfkit.KnowsVHost(m.VHost, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(d.data, &resp.Diagnostics) || !run.KnowsVHost(m.VHost, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	broker, err := d.broker(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Read", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Read", err)
 		return
 	}
 	client := d.data.Client
@@ -56,16 +57,16 @@ func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	// The rules take seconds in a large virtual host, too long for the lock of View.
 	var in *topology.Topology
 	if err := client.View(ctx, m.VHost.ValueString(), func(t *topology.Topology) { in = t.Clone() }); err != nil {
-		tfkit.AddDataError(&resp.Diagnostics, err)
+		diagnostics.AddDataError(&resp.Diagnostics, err)
 		return
 	}
 	if broker.Shovels, broker.ShovelsUnknown, err = d.shovels(ctx, m.VHost.ValueString()); err != nil {
-		tfkit.AddVHostError(&resp.Diagnostics, err)
+		diagnostics.AddVHostError(&resp.Diagnostics, err)
 		return
 	}
 	findings, err := audit.Run(ctx, in, broker)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Virtual Host Not Audited", err)
+		diagnostics.AddError(&resp.Diagnostics, "Virtual Host Not Audited", err)
 		return
 	}
 	m.show(broker.Version, findings)

@@ -18,7 +18,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 var (
@@ -36,7 +38,7 @@ const (
 )
 
 type resource struct {
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewEphemeralResource returns the ephemeral resource rabbitmq_parked_messages.
@@ -47,7 +49,7 @@ func (r *resource) Metadata(_ context.Context, req ephemeral.MetadataRequest, re
 }
 
 func (r *resource) Configure(_ context.Context, req ephemeral.ConfigureRequest, resp *ephemeral.ConfigureResponse) {
-	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	r.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 func (r *resource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ephemeral.SchemaResponse) {
@@ -71,7 +73,7 @@ func (r *resource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ep
 				Optional: true, Computed: true, MarkdownDescription: "Virtual host. Default: the provider's `vhost`, `/` without one.",
 				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 			},
-			"filter": tfkit.FilterAttribute(),
+			"filter": parked.FilterAttribute(),
 			"limit": schema.Int64Attribute{
 				Optional: true,
 				MarkdownDescription: fmt.Sprintf("Largest number of messages, from the head of the queue. At most %d, and 32 MiB of payloads. Default: `%d`.",
@@ -131,17 +133,17 @@ type messageModel struct {
 
 func newMessage(p messages.Parked) messageModel {
 	m := messageModel{
-		ID:              tfkit.TextOrNull(p.ID()),
+		ID:              values.TextOrNull(p.ID()),
 		Position:        types.Int64Value(int64(p.Position)),
-		OriginQueue:     tfkit.TextOrNull(p.OriginQueue),
-		Reason:          tfkit.TextOrNull(p.Reason),
+		OriginQueue:     values.TextOrNull(p.OriginQueue),
+		Reason:          values.TextOrNull(p.Reason),
 		Attempts:        types.Int64Value(p.Attempts),
-		FirstDeath:      tfkit.TimeOrNull(p.FirstDeath),
-		LastDeath:       tfkit.TimeOrNull(p.LastDeath),
+		FirstDeath:      values.TimeOrNull(p.FirstDeath),
+		LastDeath:       values.TimeOrNull(p.LastDeath),
 		Exchange:        types.StringValue(p.Exchange),
 		RoutingKey:      types.StringValue(p.RoutingKey),
-		ContentType:     tfkit.TextOrNull(p.ContentType()),
-		ContentEncoding: tfkit.TextOrNull(p.ContentEncoding()),
+		ContentType:     values.TextOrNull(p.ContentType()),
+		ContentEncoding: values.TextOrNull(p.ContentEncoding()),
 		Headers:         types.StringValue(p.HeadersJSON()),
 		PayloadBase64:   types.StringValue(base64.StdEncoding.EncodeToString(p.Body())),
 	}
@@ -155,8 +157,8 @@ func newMessage(p messages.Parked) messageModel {
 func (r *resource) ValidateConfig(ctx context.Context, req ephemeral.ValidateConfigRequest, resp *ephemeral.ValidateConfigResponse) {
 	var config model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	if !resp.Diagnostics.HasError() && tfkit.FilterIsKnown(config.Filter) {
-		tfkit.FilterOf(config.Filter, time.Now(), &resp.Diagnostics)
+	if !resp.Diagnostics.HasError() && parked.FilterIsKnown(config.Filter) {
+		parked.FilterOf(config.Filter, time.Now(), &resp.Diagnostics)
 	}
 }
 
@@ -165,12 +167,12 @@ func (r *resource) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ep
 	var m model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
 	m.VHost = r.data.VHost(m.VHost)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) || !tfkit.KnowsVHost(m.VHost, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) || !run.KnowsVHost(m.VHost, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
-	filter := tfkit.FilterOf(m.Filter, time.Now(), &resp.Diagnostics)
+	filter := parked.FilterOf(m.Filter, time.Now(), &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -179,7 +181,7 @@ func (r *resource) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ep
 		limit = int(m.Limit.ValueInt64())
 	}
 	m.Messages = []messageModel{}
-	total := tfkit.Look(ctx, r.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
+	total := parked.Look(ctx, r.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
 		if filter.Match(p) {
 			size += len(p.Body())
 			m.Messages = append(m.Messages, newMessage(p))

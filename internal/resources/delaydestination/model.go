@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 )
 
 type model struct {
@@ -72,7 +72,7 @@ func (m model) formatID() string {
 	for i, part := range parts {
 		parts[i] = strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40").Replace(part)
 	}
-	return strings.Join(parts, "/") + tfkit.FormatID("", m.VHost.ValueString())
+	return strings.Join(parts, "/") + lifecycle.FormatID("", m.VHost.ValueString())
 }
 
 // parseID reads network/name/queue@vhost, split at the last "@".

@@ -12,7 +12,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -28,7 +30,7 @@ var (
 const timeout = 2 * time.Minute
 
 type destinationResource struct {
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewResource returns the resource rabbitmq_delay_destination.
@@ -39,7 +41,7 @@ func (r *destinationResource) Metadata(_ context.Context, req resource.MetadataR
 }
 
 func (r *destinationResource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	r.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 // ValidateConfig reports what is wrong whatever the broker.
@@ -51,7 +53,7 @@ func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.V
 	}
 	config.complete()
 	if !resp.Diagnostics.HasError() && config.isKnown() {
-		tfkit.AddProblems(&resp.Diagnostics, config.destination().Problems(), false)
+		diagnostics.AddProblems(&resp.Diagnostics, config.destination().Problems(), false)
 	}
 }
 
@@ -78,7 +80,7 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 	if resp.Diagnostics.HasError() || !plan.isKnown() {
 		return
 	}
-	tfkit.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
+	diagnostics.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
 	if !resp.Diagnostics.HasError() && r.data != nil && r.data.Client != nil {
 		r.checkExisting(ctx, plan, !resp.Plan.Raw.Equal(req.State.Raw), &resp.Diagnostics)
 	}
@@ -106,14 +108,14 @@ func changes(state, plan model) path.Paths {
 
 func (r *destinationResource) checkExisting(ctx context.Context, m model, warnings bool, diags *diag.Diagnostics) {
 	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
-		tfkit.AddProblems(diags, m.destination().ExistingProblems(in), warnings)
+		diagnostics.AddProblems(diags, m.destination().ExistingProblems(in), warnings)
 	})
 	if err != nil {
-		tfkit.AddPlanError(diags, err)
+		diagnostics.AddPlanError(diags, err)
 		return
 	}
 	if warnings {
-		tfkit.WarnOfNeeds(ctx, r.data, m.VHost.ValueString(), needs(m.destination()), diags)
+		lifecycle.WarnOfNeeds(ctx, r.data, m.VHost.ValueString(), needs(m.destination()), diags)
 	}
 }
 
@@ -121,10 +123,10 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	var plan model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("vhost"), &plan.VHost)...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	plan.VHost = r.data.VHost(plan.VHost) // the plan may not have known it
 	plan.complete()
@@ -134,13 +136,13 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	}
 	defer unlock()
 
-	tfkit.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
-	if resp.Diagnostics.HasError() || !tfkit.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.destination()), &resp.Diagnostics) ||
+	diagnostics.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
+	if resp.Diagnostics.HasError() || !lifecycle.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.destination()), &resp.Diagnostics) ||
 		!r.isNew(ctx, plan, &resp.Diagnostics) {
 		return
 	}
 	if err := r.data.Client.Bind(ctx, plan.VHost.ValueString(), plan.destination().Binding()); err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Destination Not Attached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Destination Not Attached", err)
 		return
 	}
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
@@ -148,8 +150,8 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 }
 
 // needs are the network's exchange and the queue.
-func needs(d delay.Destination) []tfkit.Need {
-	return []tfkit.Need{
+func needs(d delay.Destination) []lifecycle.Need {
+	return []lifecycle.Need{
 		{Attribute: "network", Kind: topology.KindExchange, Name: d.Binding().Source, Summary: "Delay Network Not Found"},
 		{Attribute: "queue", Kind: topology.KindQueue, Name: d.Queue, Summary: "Queue Not Found"},
 	}
@@ -159,7 +161,7 @@ func needs(d delay.Destination) []tfkit.Need {
 func (r *destinationResource) isNew(ctx context.Context, m model, diags *diag.Diagnostics) bool {
 	d := m.destination()
 	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
-		tfkit.AddProblems(diags, d.ExistingProblems(in), false)
+		diagnostics.AddProblems(diags, d.ExistingProblems(in), false)
 		if in.Has(d.Binding()) {
 			diags.AddAttributeError(path.Root("queue"), "Destination Already Attached",
 				fmt.Sprintf("The %s is attached already and not in this state. The provider never takes over what it did not make. Import it:\n\n"+
@@ -167,7 +169,7 @@ func (r *destinationResource) isNew(ctx context.Context, m model, diags *diag.Di
 		}
 	})
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 	}
 	return !diags.HasError()
 }
@@ -179,11 +181,11 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	imported := state.Levels.IsNull()
 	if resp.Diagnostics.HasError() || r.data.Client == nil {
 		if imported {
-			tfkit.KnowsBroker(r.data, &resp.Diagnostics)
+			run.KnowsBroker(r.data, &resp.Diagnostics)
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	exists := false
 	err := r.data.Client.View(ctx, state.VHost.ValueString(), func(in *topology.Topology) {
@@ -193,8 +195,8 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 		exists = in.Has(state.destination().Binding())
 	})
 	switch {
-	case err != nil && (imported || !tfkit.IsGone(err)):
-		tfkit.AddVHostError(&resp.Diagnostics, err)
+	case err != nil && (imported || !diagnostics.IsGone(err)):
+		diagnostics.AddVHostError(&resp.Diagnostics, err)
 	case imported && !exists:
 		resp.Diagnostics.AddError("Nothing to Import", fmt.Sprintf("In virtual host %q there is no %s. Check the parts of the identifier, or create the destination instead of importing it.",
 			state.VHost.ValueString(), state.destination()))
@@ -213,13 +215,13 @@ func (r *destinationResource) Update(context.Context, resource.UpdateRequest, *r
 func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := r.data.Client.Unbind(ctx, state.VHost.ValueString(), state.destination().Binding()); err != nil && !tfkit.IsGone(err) {
-		tfkit.AddError(&resp.Diagnostics, "Destination Not Detached", err)
+	if err := r.data.Client.Unbind(ctx, state.VHost.ValueString(), state.destination().Binding()); err != nil && !diagnostics.IsGone(err) {
+		diagnostics.AddError(&resp.Diagnostics, "Destination Not Detached", err)
 	}
 }
 
@@ -241,7 +243,7 @@ func (r *destinationResource) ImportState(ctx context.Context, req resource.Impo
 			id.Name = id.Queue
 		}
 	}
-	if !tfkit.KnowsVHost(id.VHost, &resp.Diagnostics) || resp.Diagnostics.HasError() {
+	if !run.KnowsVHost(id.VHost, &resp.Diagnostics) || resp.Diagnostics.HasError() {
 		return
 	}
 	for name, value := range map[string]types.String{"vhost": id.VHost, "network": id.Network, "name": id.Name, "queue": id.Queue} {

@@ -9,9 +9,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // Values of deletion_policy.
@@ -39,8 +40,8 @@ type model struct {
 	Topology         types.Object `tfsdk:"topology"`
 }
 
-func (m model) identity() tfkit.NamedIdentity {
-	return tfkit.NamedIdentity{VHost: m.VHost, Name: m.Name}
+func (m model) identity() lifecycle.NamedIdentity {
+	return lifecycle.NamedIdentity{VHost: m.VHost, Name: m.Name}
 }
 
 // isKnown says whether no input is known only after apply.
@@ -61,7 +62,7 @@ func (m model) network() delay.Network {
 }
 
 func (m model) unit() time.Duration {
-	if unit := tfkit.DurationOf(m.Unit); unit != nil {
+	if unit := values.DurationOf(m.Unit); unit != nil {
 		return *unit
 	}
 	return 0

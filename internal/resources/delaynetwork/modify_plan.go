@@ -10,9 +10,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // ValidateConfig reports what is wrong whatever the broker.
@@ -25,7 +27,7 @@ func (r *networkResource) ValidateConfig(ctx context.Context, req resource.Valid
 	config.applyDefaults()
 	config = complete(config, nil, nil)
 	if config.isKnown() {
-		tfkit.AddProblems(&resp.Diagnostics, config.network().Problems(), false)
+		diagnostics.AddProblems(&resp.Diagnostics, config.network().Problems(), false)
 	}
 }
 
@@ -75,7 +77,7 @@ func (r *networkResource) ModifyPlan(ctx context.Context, req resource.ModifyPla
 func (r *networkResource) checkPlan(
 	ctx context.Context, req resource.ModifyPlanRequest, prior *model, planned model, f *facts, changes bool, diags *diag.Diagnostics,
 ) {
-	tfkit.AddProblems(diags, planned.network().Problems(), false)
+	diagnostics.AddProblems(diags, planned.network().Problems(), false)
 	if diags.HasError() {
 		return
 	}
@@ -87,10 +89,10 @@ func (r *networkResource) checkPlan(
 		checkUpdate(*prior, planned, diags)
 	}
 	if asks && (changes || r.data.Names.Seen(lockName(planned))) && !diags.HasError() {
-		tfkit.AddPlanError(diags, r.checkPolicies(ctx, planned, diags))
+		diagnostics.AddPlanError(diags, r.checkPolicies(ctx, planned, diags))
 	}
 	if asks && changes && !diags.HasError() {
-		r.data.Names.MarkPlanned(tfkit.ObjectNames(planned.VHost.ValueString(), planned.network().Topology(f.Features)))
+		r.data.Names.MarkPlanned(lifecycle.ObjectNames(planned.VHost.ValueString(), planned.network().Topology(f.Features)))
 	}
 }
 
@@ -114,7 +116,7 @@ func priorOf(ctx context.Context, req resource.ModifyPlanRequest, plan model, di
 // nil when the broker is known only after apply.
 func (r *networkResource) planFacts(ctx context.Context, req resource.ModifyPlanRequest, prior *model, diags *diag.Diagnostics) *facts {
 	if prior != nil {
-		if f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, diags); f != nil {
+		if f := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, diags); f != nil {
 			return f
 		}
 	}
@@ -123,7 +125,7 @@ func (r *networkResource) planFacts(ctx context.Context, req resource.ModifyPlan
 	}
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(diags, "Broker Not Reached", err)
+		diagnostics.AddError(diags, "Broker Not Reached", err)
 		return nil
 	}
 	return f
@@ -133,7 +135,7 @@ func (r *networkResource) planFacts(ctx context.Context, req resource.ModifyPlan
 // messages. These can change at any time, and so it looks again at apply.
 func (r *networkResource) checkPolicies(ctx context.Context, m model, diags *diag.Diagnostics) error {
 	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
-		tfkit.AddProblems(diags, m.network().PolicyProblems(in), false)
+		diagnostics.AddProblems(diags, m.network().PolicyProblems(in), false)
 	})
 }
 
@@ -141,13 +143,13 @@ func (r *networkResource) checkPolicies(ctx context.Context, m model, diags *dia
 // create itself looks again, and its answer counts.
 func (r *networkResource) checkNew(ctx context.Context, req resource.ModifyPlanRequest, planned model, f *facts, diags *diag.Diagnostics) {
 	vhost, wanted := planned.VHost.ValueString(), planned.network().Topology(f.Features)
-	conflicts, err := tfkit.Conflicts(ctx, r.data.Client, vhost, wanted)
+	conflicts, err := lifecycle.Conflicts(ctx, r.data.Client, vhost, wanted)
 	if err != nil {
-		tfkit.AddPlanError(diags, err)
+		diagnostics.AddPlanError(diags, err)
 		return
 	}
-	tfkit.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this delay network", diags)
-	replaced := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, diags) != nil || r.data.Names.Seen(lockName(planned))
+	lifecycle.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this delay network", diags)
+	replaced := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, diags) != nil || r.data.Names.Seen(lockName(planned))
 	if len(conflicts) == 0 || replaced {
 		return
 	}
@@ -164,7 +166,7 @@ func (r *networkResource) checkNew(ctx context.Context, req resource.ModifyPlanR
 
 // checkUpdate refuses changes that RabbitMQ cannot make in place.
 func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
-	before := tfkit.LinesOf(prior.Topology)
+	before := values.LinesOf(prior.Topology)
 	// Without queues or bindings no message can be under way: a create was
 	// killed, and what it had not made cannot be read.
 	idle := len(before.Queues) == 0 || len(before.Bindings) == 0
@@ -188,6 +190,6 @@ func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
 				"move the senders, and remove this one when it is empty.", c.attribute, planned.Name.ValueString(), c.reason))
 	}
 	if !changed && !planned.Topology.IsUnknown() {
-		tfkit.CheckForms(before, tfkit.LinesOf(planned.Topology), "the delay network", diags)
+		lifecycle.CheckForms(before, values.LinesOf(planned.Topology), "the delay network", diags)
 	}
 }

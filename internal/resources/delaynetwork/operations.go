@@ -12,8 +12,11 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // undoTimeout limits the removal of what a failed create has made.
@@ -25,19 +28,19 @@ func (r *networkResource) readTopology(ctx context.Context, m *model, f *facts, 
 	n := m.network()
 	actual, err := r.actual(ctx, m.VHost.ValueString(), n, f)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	m.setNames()
 	m.setMaximum()
-	m.Topology = tfkit.LinesValue(actual.Lines(n.Topology(f.Features)))
+	m.Topology = values.LinesValue(actual.Lines(n.Topology(f.Features)))
 	return !actual.Empty()
 }
 
 // actual returns what is on the broker of the network: nothing, when the
 // virtual host is certain not to exist.
 func (r *networkResource) actual(ctx context.Context, vhost string, n delay.Network, f *facts) (*topology.Topology, error) {
-	return tfkit.Actual(ctx, r.data.Client, vhost, func(in *topology.Topology) *topology.Topology { return n.Actual(in, f.Features) })
+	return lifecycle.Actual(ctx, r.data.Client, vhost, func(in *topology.Topology) *topology.Topology { return n.Actual(in, f.Features) })
 }
 
 // create makes the network. It never takes over an object: it looks at all of
@@ -46,14 +49,14 @@ func (r *networkResource) actual(ctx context.Context, vhost string, n delay.Netw
 func (r *networkResource) create(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
 	vhost, n := plan.VHost.ValueString(), plan.network()
 	wanted := n.Topology(f.Features)
-	if taken, by, ok := r.data.Names.Claim(lockName(plan), tfkit.ObjectNames(vhost, wanted)); !ok {
+	if taken, by, ok := r.data.Names.Claim(lockName(plan), lifecycle.ObjectNames(vhost, wanted)); !ok {
 		diags.AddAttributeError(path.Root("name"), "Object Claimed Twice",
 			fmt.Sprintf("The delay network %q needs %s, which %q of this run has. Choose another name for one of them.", plan.ID.ValueString(), taken, by))
 		return false
 	}
-	conflicts, err := tfkit.Conflicts(ctx, r.data.Client, vhost, wanted)
+	conflicts, err := lifecycle.Conflicts(ctx, r.data.Client, vhost, wanted)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 	} else if len(conflicts) > 0 {
 		diags.AddAttributeError(path.Root("name"), "Object Already Exists", conflictText(plan, conflicts))
 	}
@@ -61,16 +64,16 @@ func (r *networkResource) create(ctx context.Context, plan model, f *facts, diag
 		r.data.Names.Release(lockName(plan))
 		return false
 	}
-	made := tfkit.NewRecorder("this delay network")
+	made := lifecycle.NewRecorder("this delay network")
 	err = r.data.Client.Apply(ctx, vhost, n.Repair(topology.New(), wanted), broker.OnlyIfEmpty, made.Record)
 	if err == nil {
 		return true
 	}
-	if tfkit.Interrupted(ctx) {
-		tfkit.AddInterrupted(diags, "Delay Network Not Created", err)
+	if run.Interrupted(ctx) {
+		run.AddInterrupted(diags, "Delay Network Not Created", err)
 		return true
 	}
-	tfkit.AddError(diags, "Delay Network Not Created", err)
+	diagnostics.AddError(diags, "Delay Network Not Created", err)
 	r.undo(ctx, plan, made.Topology(), diags)
 	made.Unsure(diags)
 	r.data.Names.Release(lockName(plan))
@@ -83,10 +86,10 @@ func (r *networkResource) undo(ctx context.Context, plan model, made *topology.T
 	if made.Empty() {
 		return
 	}
-	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
+	ctx, cancel := run.Afterwards(ctx, undoTimeout)
 	defer cancel()
-	if err := tfkit.RemoveEmpty(ctx, r.data.Client, plan.VHost.ValueString(), made, plan.network().Removal(made)); err != nil {
-		tfkit.AddHalfMade(diags, "Delay Network Left Half Made", plan.ID.ValueString(), err)
+	if err := lifecycle.RemoveEmpty(ctx, r.data.Client, plan.VHost.ValueString(), made, plan.network().Removal(made)); err != nil {
+		lifecycle.AddHalfMade(diags, "Delay Network Left Half Made", plan.ID.ValueString(), err)
 	}
 }
 
@@ -95,16 +98,16 @@ func (r *networkResource) repair(ctx context.Context, plan model, f *facts, diag
 	vhost, n := plan.VHost.ValueString(), plan.network()
 	actual, err := r.actual(ctx, vhost, n, f)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	wanted := n.Topology(f.Features)
-	unfinished := tfkit.Unfinished{Actual: actual, Wanted: wanted, Before: wanted, Internal: func(string) bool { return true }}
+	unfinished := lifecycle.Unfinished{Actual: actual, Wanted: wanted, Before: wanted, Internal: func(string) bool { return true }}
 	if err := unfinished.Remove(ctx, r.data.Client, vhost); err != nil {
-		tfkit.AddError(diags, "Delay Network Not Updated", err)
+		diagnostics.AddError(diags, "Delay Network Not Updated", err)
 		return false
 	}
-	tfkit.CheckForms(actual.Lines(wanted), wanted.Lines(nil), "the delay network", diags)
+	lifecycle.CheckForms(actual.Lines(wanted), wanted.Lines(nil), "the delay network", diags)
 	if diags.HasError() {
 		return false
 	}
@@ -113,7 +116,7 @@ func (r *networkResource) repair(ctx context.Context, plan model, f *facts, diag
 		stages = n.Complete(actual, wanted)
 	}
 	if err := r.data.Client.Apply(ctx, vhost, stages, broker.OnlyIfEmpty, nil); err != nil {
-		tfkit.AddError(diags, "Delay Network Not Updated", err)
+		diagnostics.AddError(diags, "Delay Network Not Updated", err)
 		return false
 	}
 	return true
@@ -131,17 +134,17 @@ func (r *networkResource) remove(ctx context.Context, state model, diags *diag.D
 	r.data.Client.Reload(vhost) // other teams attach destinations at any time
 	actual, err := r.actual(ctx, vhost, n, &facts{})
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return
 	}
 	if policy == deleteAll {
 		if err := r.data.Client.Apply(ctx, vhost, n.Removal(actual), broker.Always, nil); err != nil {
-			tfkit.AddError(diags, "Delay Network Not Deleted", err)
+			diagnostics.AddError(diags, "Delay Network Not Deleted", err)
 		}
 		return
 	}
 	if !actual.Empty() && r.checkUnattached(ctx, vhost, n, diags) {
-		addRemovalError(diags, state, tfkit.RemoveEmpty(ctx, r.data.Client, vhost, actual, n.Removal(actual)))
+		addRemovalError(diags, state, lifecycle.RemoveEmpty(ctx, r.data.Client, vhost, actual, n.Removal(actual)))
 	}
 }
 
@@ -155,7 +158,7 @@ func (r *networkResource) checkUnattached(ctx context.Context, vhost string, n d
 	})
 	switch {
 	case err != nil:
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	case len(attached) > 0:
 		diags.AddError("Delay Network in Use",
@@ -167,18 +170,18 @@ func (r *networkResource) checkUnattached(ctx context.Context, vhost string, n d
 }
 
 func addRemovalError(diags *diag.Diagnostics, state model, err error) {
-	var full tfkit.NotEmptyError
+	var full lifecycle.NotEmptyError
 	var used *broker.InUseError
 	switch {
 	case errors.As(err, &full):
 		diags.AddError("Delay Network Holds Messages", fmt.Sprintf("The delay network %q was not deleted, because its queues hold messages, or may hold some:\n\n  %s\n\n"+
 			"Nothing was changed. Wait until the delays are over, take what is in the queue for unrouted messages, and destroy again. To give the messages up, set "+
-			"deletion_policy = \"delete\", apply, and then destroy: a destroy uses the policy that was applied last.", state.ID.ValueString(), tfkit.CountsText(full)))
+			"deletion_policy = \"delete\", apply, and then destroy: a destroy uses the policy that was applied last.", state.ID.ValueString(), diagnostics.CountsText(full)))
 	case errors.As(err, &used):
 		diags.AddError("Delay Network in Use", fmt.Sprintf("The delay network %q was not deleted as a whole, because something arrived while it was being deleted: %s.\n\n"+
 			"No message is lost. Stop publishers and destroy again; an apply makes the network whole again.", state.ID.ValueString(), strings.TrimSuffix(err.Error(), ".")))
 	case err != nil:
-		tfkit.AddError(diags, "Delay Network Not Deleted", err)
+		diagnostics.AddError(diags, "Delay Network Not Deleted", err)
 	}
 }
 

@@ -4,9 +4,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // complete turns a configuration into a plan: it fills in defaults and
@@ -17,7 +18,7 @@ import (
 // It is a pure function: Terraform plans again at apply, in another process,
 // and the answer has to be the same.
 func complete(m model, prior *model, f *facts) model {
-	m.DeadLetterStrategy = tfkit.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
+	m.DeadLetterStrategy = values.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
 	if prior != nil && !m.Unit.IsUnknown() && m.unit() == prior.unit() {
 		m.Unit = prior.Unit // "1000ms" for "1s" is no change
 	}
@@ -37,7 +38,7 @@ func (m *model) setNames() {
 	m.DeliveryExchange = types.StringValue(n.DeliveryExchange())
 	m.UnroutedQueue = types.StringValue(n.Unrouted())
 	if !m.VHost.IsUnknown() {
-		m.ID = types.StringValue(tfkit.FormatID(n.Name, m.VHost.ValueString()))
+		m.ID = types.StringValue(lifecycle.FormatID(n.Name, m.VHost.ValueString()))
 	}
 }
 
@@ -49,7 +50,7 @@ func (m *model) setMaximum() {
 }
 
 func (m *model) setTopology(f *facts) {
-	m.Topology = types.ObjectUnknown(tfkit.LinesTypes)
+	m.Topology = types.ObjectUnknown(values.LinesTypes)
 	if !m.isKnown() || f == nil && m.QueueType.ValueString() == string(topology.Quorum) {
 		return
 	}
@@ -57,6 +58,6 @@ func (m *model) setTopology(f *facts) {
 		f = &facts{}
 	}
 	if n := m.network(); len(n.Problems()) == 0 {
-		m.Topology = tfkit.LinesValue(n.Topology(f.Features).Lines(nil))
+		m.Topology = values.LinesValue(n.Topology(f.Features).Lines(nil))
 	}
 }

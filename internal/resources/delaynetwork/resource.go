@@ -10,9 +10,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 var (
@@ -32,7 +35,7 @@ const (
 )
 
 type networkResource struct {
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewResource returns the resource rabbitmq_delay_network.
@@ -43,7 +46,7 @@ func (r *networkResource) Metadata(_ context.Context, req resource.MetadataReque
 }
 
 func (r *networkResource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	r.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 func (r *networkResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
@@ -51,10 +54,10 @@ func (r *networkResource) Create(ctx context.Context, req resource.CreateRequest
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, d := plan.Timeouts.Create(ctx, createTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
 	if !ok {
@@ -64,19 +67,19 @@ func (r *networkResource) Create(ctx context.Context, req resource.CreateRequest
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
 	plan = complete(plan, nil, f)
-	tfkit.AddProblems(&resp.Diagnostics, plan.network().Problems(), false)
-	tfkit.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, &resp.Diagnostics))
+	diagnostics.AddProblems(&resp.Diagnostics, plan.network().Problems(), false)
+	diagnostics.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() || !r.create(ctx, plan, f, &resp.Diagnostics) {
 		return
 	}
 	if !resp.Diagnostics.HasError() {
 		r.readTopology(ctx, &plan, f, &resp.Diagnostics)
 	}
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 }
@@ -90,21 +93,21 @@ func (r *networkResource) Read(ctx context.Context, req resource.ReadRequest, re
 	imported := state.Levels.IsNull()
 	if resp.Diagnostics.HasError() || r.data.Client == nil {
 		if imported {
-			tfkit.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
+			run.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
 	if f.Imported = imported; imported {
 		r.readImported(ctx, &state, f, &resp.Diagnostics)
-	} else if before := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics); before != nil {
+	} else if before := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics); before != nil {
 		f.Features, f.Imported = f.Features.AsDeclared(before.Features), before.Imported
 	}
 	if resp.Diagnostics.HasError() {
@@ -117,8 +120,8 @@ func (r *networkResource) Read(ctx context.Context, req resource.ReadRequest, re
 		}
 		return
 	}
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
-	tfkit.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
@@ -132,10 +135,10 @@ func (r *networkResource) refresh(ctx context.Context, state *model, f *facts, d
 	var dangers []retry.Problem
 	err := r.data.Client.View(ctx, state.VHost.ValueString(), func(in *topology.Topology) { dangers = state.network().PolicyProblems(in) })
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
-	state.Topology = tfkit.WithDangers(state.Topology, dangers)
+	state.Topology = values.WithDangers(state.Topology, dangers)
 	return true
 }
 
@@ -146,10 +149,10 @@ func (r *networkResource) Update(ctx context.Context, req resource.UpdateRequest
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	timeout, d := plan.Timeouts.Update(ctx, updateTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
 	if !ok {
@@ -157,16 +160,16 @@ func (r *networkResource) Update(ctx context.Context, req resource.UpdateRequest
 	}
 	defer unlock()
 
-	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
+	f := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
 		var err error
 		if f, err = r.liveFacts(ctx); err != nil {
-			tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+			diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 			return
 		}
 	}
 	plan = complete(plan, &state, f)
-	tfkit.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, &resp.Diagnostics))
+	diagnostics.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, &resp.Diagnostics))
 	result := plan
 	if resp.Diagnostics.HasError() || !r.repair(ctx, plan, f, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
@@ -174,13 +177,13 @@ func (r *networkResource) Update(ctx context.Context, req resource.UpdateRequest
 		f.Imported = false
 	}
 	r.readResult(ctx, &result, f, &resp.Diagnostics)
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &result)...)
 }
 
 // readResult reads what an update has left, also when its time is over.
 func (r *networkResource) readResult(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) {
-	ctx, cancel := tfkit.Afterwards(ctx, readTimeout)
+	ctx, cancel := run.Afterwards(ctx, readTimeout)
 	defer cancel()
 	r.readTopology(ctx, m, f, diags)
 }
@@ -190,10 +193,10 @@ func (r *networkResource) Delete(ctx context.Context, req resource.DeleteRequest
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, d := state.Timeouts.Delete(ctx, deleteTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(state), &resp.Diagnostics)
 	if !ok {
@@ -214,7 +217,7 @@ func lockName(m model) string { return "delay network " + m.ID.ValueString() }
 // ImportState takes name@vhost or the identity; the read that follows fills in
 // the rest from the broker.
 func (r *networkResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	tfkit.ImportByName(ctx, r.data, req, resp, "delays@/")
+	lifecycle.ImportByName(ctx, r.data, req, resp, "delays@/")
 }
 
 // readImported reads the inputs of a network that is being imported.
@@ -222,7 +225,7 @@ func (r *networkResource) readImported(ctx context.Context, m *model, f *facts, 
 	name, vhost := m.Name.ValueString(), m.VHost.ValueString()
 	info, err := r.data.Client.Info(ctx)
 	if err != nil {
-		tfkit.AddError(diags, "Broker Not Reached", err)
+		diagnostics.AddError(diags, "Broker Not Reached", err)
 		return
 	}
 	var n delay.Network
@@ -230,7 +233,7 @@ func (r *networkResource) readImported(ctx context.Context, m *model, f *facts, 
 	err = r.data.Client.View(ctx, vhost, func(in *topology.Topology) { n, f.Features, readErr = delay.Read(name, in, info.Version.AtLeast) })
 	switch {
 	case err != nil:
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 	case errors.Is(readErr, delay.ErrNoNetwork):
 		diags.AddError("Nothing to Import", fmt.Sprintf("Virtual host %q holds no level of a delay network named %q, such as the queue %s. "+
 			"Check the name, or create the network instead of importing it.", vhost, name, delay.Network{Name: name}.Level(0)))

@@ -19,8 +19,8 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 func (r *networkResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
@@ -61,7 +61,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		"unit": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(retry.FormatDuration(delay.DefaultUnit)),
 			MarkdownDescription: "Shortest delay above zero, such as `1s` or `100ms`. Delays are rounded up to it. It cannot change in place. Default: `1s`.",
-			Validators:          []validator.String{tfkit.Duration()},
+			Validators:          []validator.String{values.Duration()},
 		},
 		"levels": schema.Int64Attribute{
 			Optional: true, Computed: true, Default: int64default.StaticInt64(delay.DefaultLevels),

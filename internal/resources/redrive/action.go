@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 )
 
 var (
@@ -16,7 +16,7 @@ var (
 
 type messagesAction struct {
 	kind kind
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewRedriveAction returns the action rabbitmq_redrive.
@@ -37,7 +37,7 @@ func (a *messagesAction) Schema(_ context.Context, _ action.SchemaRequest, resp 
 }
 
 func (a *messagesAction) Configure(_ context.Context, req action.ConfigureRequest, resp *action.ConfigureResponse) {
-	a.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	a.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 // ValidateConfig reports what is wrong whatever the broker.

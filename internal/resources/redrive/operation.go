@@ -12,8 +12,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // reader is a configuration or a plan.
@@ -50,15 +53,15 @@ func (k kind) read(ctx context.Context, from reader, diags *diag.Diagnostics) ar
 
 func (a arguments) to() broker.Destination {
 	parts := a.destination.Attributes()
-	text := func(name string) string { return tfkit.Part[types.String](parts, name).ValueString() }
+	text := func(name string) string { return values.Part[types.String](parts, name).ValueString() }
 	return broker.Destination{Queue: text("queue"), Exchange: text("exchange")}
 }
 
 // check reports what is wrong whatever the broker. What is not known yet is
 // checked when the run begins.
 func (k kind) check(a arguments, diags *diag.Diagnostics) {
-	if tfkit.FilterIsKnown(a.filter) {
-		filter := tfkit.FilterOf(a.filter, time.Now(), diags)
+	if parked.FilterIsKnown(a.filter) {
+		filter := parked.FilterOf(a.filter, time.Now(), diags)
 		if !k.redrive {
 			checkAll(a, filter.Everything(time.Now()), diags)
 		}
@@ -96,20 +99,20 @@ func checkDestination(a arguments, diags *diag.Diagnostics) {
 }
 
 // run does the work. progress may be nil.
-func (k kind) run(ctx context.Context, data *tfkit.ProviderData, a arguments, progress func(string), diags *diag.Diagnostics) (messages.Outcome, bool) {
+func (k kind) run(ctx context.Context, data *run.Data, a arguments, progress func(string), diags *diag.Diagnostics) (messages.Outcome, bool) {
 	k.check(a, diags)
-	if diags.HasError() || !tfkit.KnowsBroker(data, diags) || !tfkit.KnowsVHost(a.vhost, diags) {
+	if diags.HasError() || !run.KnowsBroker(data, diags) || !run.KnowsVHost(a.vhost, diags) {
 		return messages.Outcome{}, false
 	}
 	queue, vhost := a.queue.ValueString(), a.vhost.ValueString()
 	// Two runs at a time would hide messages from each other.
-	unlock, ok := data.Names.Lock(ctx, tfkit.ParkedName(vhost, queue), diags)
+	unlock, ok := data.Names.Lock(ctx, parked.LockName(vhost, queue), diags)
 	if !ok {
 		return messages.Outcome{}, false
 	}
 	defer unlock()
 	options := messages.RedriveOptions{
-		Filter: tfkit.FilterOf(a.filter, time.Now(), diags),
+		Filter: parked.FilterOf(a.filter, time.Now(), diags),
 		Max:    int(a.max.ValueInt64()), PerSecond: int(a.perSecond.ValueInt64()), DryRun: a.dryRun.ValueBool(),
 		Headers: messages.AddedHeaders(a.headers.ValueString()), Strict: a.strict.ValueBool(),
 	}
@@ -183,7 +186,7 @@ func (k kind) addError(diags *diag.Diagnostics, err error, o messages.Outcome, d
 		rest += fmt.Sprintf(" %s cannot be moved: %s.", number(o.RefusedCount), refusals(o))
 	}
 	var all diag.Diagnostics
-	tfkit.AddError(&all, title, err)
+	diagnostics.AddError(&all, title, err)
 	for _, d := range all {
 		diags.AddError(d.Summary(), d.Detail()+"\n\n"+k.text(o, dry)+". "+rest)
 	}

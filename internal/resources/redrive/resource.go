@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 
 type messagesResource struct {
 	kind kind
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewRedriveResource returns the resource rabbitmq_redrive.
@@ -66,7 +66,7 @@ func (r *messagesResource) configurable() map[string]schema.Attribute {
 }
 
 func (r *messagesResource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	r.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 // ValidateConfig reports what is wrong whatever the broker.

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
 )
 
 // kind tells the redrive from the discard.
@@ -50,7 +50,7 @@ func (k kind) inputs() map[string]schema.Attribute {
 			Optional: true, MarkdownDescription: vhostDescription,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
-		"filter": tfkit.FilterAttribute(),
+		"filter": parked.FilterAttribute(),
 		"max_messages": schema.Int64Attribute{
 			Optional: true, MarkdownDescription: "Largest number of messages, the oldest of the selected ones first. Default: no limit.",
 			Validators: []validator.Int64{int64validator.AtLeast(1)},

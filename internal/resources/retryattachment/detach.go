@@ -10,8 +10,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -31,7 +32,7 @@ func (r *attachmentResource) remove(ctx context.Context, state model, f *facts, 
 	}
 	actual, err := r.actual(ctx, vhost, a)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return
 	}
 	d := detachment{r: r, vhost: vhost, attachment: a, actual: actual, waits: state.OnDetach.ValueString() == waitThere}
@@ -42,18 +43,18 @@ func (r *attachmentResource) remove(ctx context.Context, state model, f *facts, 
 }
 
 func addDetachError(diags *diag.Diagnostics, a retry.Attachment, err error) {
-	var full tfkit.NotEmptyError
+	var full lifecycle.NotEmptyError
 	var used *broker.InUseError
 	switch {
 	case errors.As(err, &full):
 		diags.AddError("Queue Holds Messages", fmt.Sprintf("The queue %q was not detached from the retry tiers %q, because it holds messages or has consumers, or may:\n\n  %s\n\n"+
 			"Nothing was changed. Stop publishers, let the consumers finish and stop them, and destroy again. To give the messages up, set deletion_policy = \"delete\", apply, and then "+
-			"destroy: a destroy uses the policy that was applied last.", a.Work.Name, a.Tiers, tfkit.CountsText(full)))
+			"destroy: a destroy uses the policy that was applied last.", a.Work.Name, a.Tiers, diagnostics.CountsText(full)))
 	case errors.As(err, &used):
 		diags.AddError("Queue in Use", fmt.Sprintf("The queue %q was not deleted, because something arrived meanwhile: %s.\n\nNo message is lost. Stop publishers and destroy again.",
 			a.Work.Name, strings.TrimSuffix(err.Error(), ".")))
 	case err != nil:
-		tfkit.AddError(diags, "Queue Not Detached", err)
+		diagnostics.AddError(diags, "Queue Not Detached", err)
 	}
 }
 
@@ -116,7 +117,7 @@ func (d detachment) park(ctx context.Context) error {
 
 // proveEmpty proves that a queue that the attachment declared holds nothing.
 func (d detachment) proveEmpty(ctx context.Context) error {
-	return tfkit.ProveEmpty(ctx, d.r.data.Client, d.vhost, d.actual.Queues())
+	return lifecycle.ProveEmpty(ctx, d.r.data.Client, d.vhost, d.actual.Queues())
 }
 
 // letReturn closes the way into the tiers and waits until what is under way has
@@ -133,7 +134,7 @@ func (d detachment) letReturn(ctx context.Context) error {
 	}
 	longest := longestOf(tiers)
 	if deadline, limited := ctx.Deadline(); limited && time.Until(deadline) < longest+grace {
-		if full, err := d.r.data.Client.ProveEmpty(ctx, d.vhost, tfkit.TierQueues(tiers)); err != nil || len(full) > 0 {
+		if full, err := d.r.data.Client.ProveEmpty(ctx, d.vhost, lifecycle.TierQueues(tiers)); err != nil || len(full) > 0 {
 			return errors.Join(err, fmt.Errorf("messages that are under way can take up to %s to come back, and timeouts.delete leaves %s. Nothing was changed. Give it more time, apply and destroy again; or set "+
 				"on_detach = \"park\", apply and destroy, and they are parked", retry.FormatDuration(longest), time.Until(deadline).Round(time.Second)))
 		}
@@ -173,20 +174,20 @@ func (d detachment) wait(ctx context.Context, tiers []retry.Tier, longest time.D
 	client := d.r.data.Client
 	over := time.Now().Add(longest + grace)
 	seen := fmt.Sprintf("tiers %q", d.attachment.Tiers)
-	for longest > tfkit.ProofTime(client) && time.Until(over) > 0 {
-		full, err := client.ProveEmpty(ctx, d.vhost, tfkit.TierQueues(tiers))
+	for longest > lifecycle.ProofTime(client) && time.Until(over) > 0 {
+		full, err := client.ProveEmpty(ctx, d.vhost, lifecycle.TierQueues(tiers))
 		if err != nil {
 			return err
 		}
 		if len(full) == 0 {
 			return nil
 		}
-		seen = tfkit.CountsText(full)
-		if err := tfkit.Sleep(ctx, min(client.StatisticsInterval(), max(0, time.Until(over)))); err != nil {
+		seen = diagnostics.CountsText(full)
+		if err := lifecycle.Sleep(ctx, min(client.StatisticsInterval(), max(0, time.Until(over)))); err != nil {
 			return fmt.Errorf("%w, last seen: %s", err, seen)
 		}
 	}
-	if err := tfkit.Sleep(ctx, max(0, time.Until(over))); err != nil {
+	if err := lifecycle.Sleep(ctx, max(0, time.Until(over))); err != nil {
 		return fmt.Errorf("%w, last seen: %s", err, seen)
 	}
 	return nil

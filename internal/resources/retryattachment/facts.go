@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // factsKey is where the private state keeps the facts.
@@ -46,7 +46,7 @@ func (f *facts) look(a retry.Attachment, in *topology.Topology) {
 		return
 	}
 	if a = a.Within(in); a.Work.Type != "" {
-		f.WorkType, f.Inheritable = a.Work.Type, tfkit.ArgumentsValue(a.Policy.Inherited).ValueString()
+		f.WorkType, f.Inheritable = a.Work.Type, values.ArgumentsValue(a.Policy.Inherited).ValueString()
 	}
 }
 
@@ -54,7 +54,7 @@ func (f *facts) look(a retry.Attachment, in *topology.Topology) {
 func (f *facts) within(a retry.Attachment) retry.Attachment {
 	if a.Work.Existing {
 		a.Work.Type = f.WorkType
-		a.Policy.Inherited = tfkit.ArgumentsOf(jsontypes.NewNormalizedValue(f.Inheritable))
+		a.Policy.Inherited = values.ArgumentsOf(jsontypes.NewNormalizedValue(f.Inheritable))
 	}
 	return a
 }

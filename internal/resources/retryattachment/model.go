@@ -10,9 +10,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // Values of deletion_policy and on_detach.
@@ -68,7 +69,7 @@ func (m model) attachment() retry.Attachment {
 	a := retry.Attachment{
 		Tiers: m.Tiers.ValueString(),
 		Work: retry.WorkQueue{
-			Name: m.Queue.ValueString(), Existing: m.Existing.ValueBool(), Arguments: tfkit.ArgumentsOf(m.Arguments),
+			Name: m.Queue.ValueString(), Existing: m.Existing.ValueBool(), Arguments: values.ArgumentsOf(m.Arguments),
 		},
 		QueueType:          topology.QueueType(m.QueueType.ValueString()),
 		DeadLetterStrategy: retry.DeadLetterStrategy(m.DeadLetterStrategy.ValueString()),
@@ -87,7 +88,7 @@ func (m *model) setInputs(a retry.Attachment) {
 	m.PolicyPriority = types.Int64Value(a.Policy.Priority)
 	m.PolicyInherit = types.BoolValue(a.Policy.Inherit)
 	m.OnDetach, m.DeletionPolicy = types.StringValue(waitThere), types.StringValue(ifEmpty)
-	m.QueueType, m.DeliveryLimit, m.Arguments = types.StringNull(), types.Int64Null(), tfkit.ArgumentsValue(a.Work.Arguments)
+	m.QueueType, m.DeliveryLimit, m.Arguments = types.StringNull(), types.Int64Null(), values.ArgumentsValue(a.Work.Arguments)
 	if a.Work.Existing {
 		return
 	}
@@ -156,12 +157,12 @@ func completeDeliveryLimit(m model) types.Int64 {
 }
 
 func (m *model) setTopology(f *facts) {
-	m.Topology = types.ObjectUnknown(tfkit.LinesTypes)
+	m.Topology = types.ObjectUnknown(values.LinesTypes)
 	if !m.isKnown() || f == nil || m.Existing.ValueBool() && f.WorkType == "" {
 		return
 	}
 	if a := f.within(m.attachment()); len(a.Problems()) == 0 {
-		m.Topology = tfkit.LinesValue(a.Topology(f.Features).Lines(nil))
+		m.Topology = values.LinesValue(a.Topology(f.Features).Lines(nil))
 	}
 }
 
@@ -173,7 +174,7 @@ func (m *model) setID() {
 		return
 	}
 	encode := strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40")
-	m.ID = types.StringValue(encode.Replace(m.Tiers.ValueString()) + "/" + encode.Replace(m.Queue.ValueString()) + tfkit.FormatID("", m.VHost.ValueString()))
+	m.ID = types.StringValue(encode.Replace(m.Tiers.ValueString()) + "/" + encode.Replace(m.Queue.ValueString()) + lifecycle.FormatID("", m.VHost.ValueString()))
 }
 
 // parseID reads tiers/queue@vhost, split at the last "@".

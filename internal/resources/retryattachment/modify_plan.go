@@ -10,9 +10,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // ValidateConfig reports what is wrong whatever the broker.
@@ -33,7 +35,7 @@ func (r *attachmentResource) ValidateConfig(ctx context.Context, req resource.Va
 		config.DeadLetterStrategy = types.StringValue(string(retry.AtLeastOnce)) // any will do
 	}
 	if config.isKnown() {
-		tfkit.AddProblems(&resp.Diagnostics, config.attachment().Problems(), false)
+		diagnostics.AddProblems(&resp.Diagnostics, config.attachment().Problems(), false)
 	}
 }
 
@@ -69,7 +71,7 @@ func (r *attachmentResource) ModifyPlan(ctx context.Context, req resource.Modify
 	if resp.Diagnostics.HasError() || !planned.isKnown() {
 		return
 	}
-	tfkit.AddProblems(&resp.Diagnostics, f.problems(planned.attachment()), false)
+	diagnostics.AddProblems(&resp.Diagnostics, f.problems(planned.attachment()), false)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -82,7 +84,7 @@ func (r *attachmentResource) checkNeeds(ctx context.Context, planned model, f *f
 	if f == nil || r.data == nil || r.data.Client == nil || planned.ID.IsUnknown() || planned.Existing.IsUnknown() || diags.HasError() {
 		return
 	}
-	tfkit.WarnOfNeeds(ctx, r.data, planned.VHost.ValueString(), needs(planned.attachment()), diags)
+	lifecycle.WarnOfNeeds(ctx, r.data, planned.VHost.ValueString(), needs(planned.attachment()), diags)
 }
 
 // checkPlan looks for what keeps the plan from being carried out.
@@ -98,10 +100,10 @@ func (r *attachmentResource) checkPlan(
 		r.checkNew(ctx, planned, f, diags)
 	}
 	if asks && (changes || r.data.Names.Seen(lockName(planned))) && !diags.HasError() {
-		tfkit.AddPlanError(diags, r.checkSurroundings(ctx, planned, f, changes, diags))
+		diagnostics.AddPlanError(diags, r.checkSurroundings(ctx, planned, f, changes, diags))
 	}
 	if asks && changes && !diags.HasError() {
-		r.data.Names.MarkPlanned(tfkit.ObjectNames(planned.VHost.ValueString(), f.within(planned.attachment()).Topology(f.Features)))
+		r.data.Names.MarkPlanned(lifecycle.ObjectNames(planned.VHost.ValueString(), f.within(planned.attachment()).Topology(f.Features)))
 	}
 }
 
@@ -141,7 +143,7 @@ func checkMove(ctx context.Context, req resource.ModifyPlanRequest, plan model, 
 // nil when the broker is known only after apply.
 func (r *attachmentResource) planFacts(ctx context.Context, req resource.ModifyPlanRequest, prior *model, plan model, diags *diag.Diagnostics) *facts {
 	if prior != nil {
-		if f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, diags); f != nil {
+		if f := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, diags); f != nil {
 			return f
 		}
 	}
@@ -150,11 +152,11 @@ func (r *attachmentResource) planFacts(ctx context.Context, req resource.ModifyP
 	}
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(diags, "Broker Not Reached", err)
+		diagnostics.AddError(diags, "Broker Not Reached", err)
 		return nil
 	}
 	if plan.Existing.ValueBool() && !plan.Queue.IsUnknown() && !plan.Tiers.IsUnknown() && !plan.VHost.IsUnknown() {
-		tfkit.AddPlanError(diags, r.lookAround(ctx, f, plan))
+		diagnostics.AddPlanError(diags, r.lookAround(ctx, f, plan))
 	}
 	return f
 }
@@ -170,7 +172,7 @@ func (r *attachmentResource) lookAround(ctx context.Context, f *facts, m model) 
 func (r *attachmentResource) checkSurroundings(ctx context.Context, m model, f *facts, warnings bool, diags *diag.Diagnostics) error {
 	a := f.within(m.attachment())
 	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
-		tfkit.AddProblems(diags, append(a.ExistingProblems(in, f.Features), a.PolicyProblems(in, f.Features)...), warnings)
+		diagnostics.AddProblems(diags, append(a.ExistingProblems(in, f.Features), a.PolicyProblems(in, f.Features)...), warnings)
 	})
 }
 
@@ -180,10 +182,10 @@ func (r *attachmentResource) checkNew(ctx context.Context, planned model, f *fac
 	a, vhost := f.within(planned.attachment()), planned.VHost.ValueString()
 	conflicts, err := r.conflicts(ctx, vhost, a)
 	if err != nil {
-		tfkit.AddPlanError(diags, err)
+		diagnostics.AddPlanError(diags, err)
 		return
 	}
-	tfkit.CheckPermissions(ctx, r.data.Client, vhost, a.Topology(f.Features), "this attachment", diags)
+	lifecycle.CheckPermissions(ctx, r.data.Client, vhost, a.Topology(f.Features), "this attachment", diags)
 	if len(conflicts) == 0 || r.data.Names.Seen(lockName(planned)) {
 		return
 	}
@@ -200,7 +202,7 @@ func (r *attachmentResource) checkNew(ctx context.Context, planned model, f *fac
 
 // checkUpdate refuses changes that RabbitMQ cannot make in place.
 func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
-	before := tfkit.LinesOf(prior.Topology)
+	before := values.LinesOf(prior.Topology)
 	name := planned.Queue.ValueString()
 	have, exists := before.Queues[name]
 	if !exists && !prior.Existing.ValueBool() {
@@ -228,7 +230,7 @@ func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
 			fmt.Sprintf("%s of the living attachment of the queue %q cannot change in place: %s. Undo the change; or attach a queue of another name with the new value, move publishers and then consumers there, "+
 				"and remove this attachment when its queue is empty.", c.attribute, name, c.reason))
 	}
-	if want := tfkit.LinesOf(planned.Topology).Queues[name]; !changed && owned && !planned.Topology.IsUnknown() {
+	if want := values.LinesOf(planned.Topology).Queues[name]; !changed && owned && !planned.Topology.IsUnknown() {
 		checkForm(name, have, want, diags)
 	}
 }
@@ -239,6 +241,6 @@ func checkForm(name, have, want string, diags *diag.Diagnostics) bool {
 		return true
 	}
 	diags.AddAttributeError(path.Root("topology"), "Queue Exists in Another Form",
-		tfkit.FormText("Queue", name, have, "the attachment", want))
+		lifecycle.FormText("Queue", name, have, "the attachment", want))
 	return false
 }

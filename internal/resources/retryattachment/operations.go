@@ -10,9 +10,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // undoTimeout limits the removal of what a failed create has made.
@@ -24,25 +27,25 @@ func (r *attachmentResource) readTopology(ctx context.Context, m *model, f *fact
 	a := f.within(m.attachment())
 	actual, err := r.actual(ctx, m.VHost.ValueString(), a)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	m.setID()
-	m.Topology = tfkit.LinesValue(actual.Lines(a.Topology(f.Features)))
+	m.Topology = values.LinesValue(actual.Lines(a.Topology(f.Features)))
 	return !actual.Empty()
 }
 
 // actual returns what is on the broker of the attachment: nothing, when the
 // virtual host is certain not to exist.
 func (r *attachmentResource) actual(ctx context.Context, vhost string, a retry.Attachment) (*topology.Topology, error) {
-	return tfkit.Actual(ctx, r.data.Client, vhost, a.Actual)
+	return lifecycle.Actual(ctx, r.data.Client, vhost, a.Actual)
 }
 
 // needs are the tiers and the existing queue.
-func needs(a retry.Attachment) []tfkit.Need {
-	needs := []tfkit.Need{{Attribute: "tiers", Kind: topology.KindExchange, Name: a.ReturnExchange(), Summary: "Retry Tiers Not Found"}}
+func needs(a retry.Attachment) []lifecycle.Need {
+	needs := []lifecycle.Need{{Attribute: "tiers", Kind: topology.KindExchange, Name: a.ReturnExchange(), Summary: "Retry Tiers Not Found"}}
 	if a.Work.Existing {
-		needs = append(needs, tfkit.Need{
+		needs = append(needs, lifecycle.Need{
 			Attribute: "queue", Kind: topology.KindQueue, Name: a.Work.Name, Summary: "Existing Queue Not Found",
 			Otherwise: "Or leave \"existing\" out, and the attachment declares a queue of this name itself.",
 		})
@@ -66,7 +69,7 @@ func (r *attachmentResource) create(ctx context.Context, plan model, f *facts, d
 		r.data.Names.Release(lockName(plan))
 		return false
 	}
-	made := tfkit.NewRecorder("this attachment")
+	made := lifecycle.NewRecorder("this attachment")
 	err := r.data.Client.Apply(ctx, vhost, a.Steps(topology.New(), wanted), broker.OnlyIfEmpty, made.Record)
 	if err == nil {
 		err = r.waitForPolicy(ctx, vhost, a, a.InEffect)
@@ -74,11 +77,11 @@ func (r *attachmentResource) create(ctx context.Context, plan model, f *facts, d
 	if err == nil {
 		return true
 	}
-	if tfkit.Interrupted(ctx) {
-		tfkit.AddInterrupted(diags, "Queue Not Attached", err)
+	if run.Interrupted(ctx) {
+		run.AddInterrupted(diags, "Queue Not Attached", err)
 		return true
 	}
-	tfkit.AddError(diags, "Queue Not Attached", err)
+	diagnostics.AddError(diags, "Queue Not Attached", err)
 	r.undo(ctx, plan, a, made.Topology(), diags)
 	made.Unsure(diags)
 	r.data.Names.Release(lockName(plan))
@@ -90,14 +93,14 @@ func (r *attachmentResource) canCreate(ctx context.Context, plan model, a retry.
 	conflicts, err := r.conflicts(ctx, vhost, a)
 	switch {
 	case err != nil:
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	case len(conflicts) > 0:
 		diags.AddAttributeError(path.Root("queue"), "Object Already Exists", conflictText(plan, conflicts))
 		return false
 	}
 	if err := r.noPendingDeadLetters(ctx, vhost, a, wanted); err != nil {
-		tfkit.AddError(diags, "Queue Not Attached", err)
+		diagnostics.AddError(diags, "Queue Not Attached", err)
 		return false
 	}
 	return true
@@ -106,7 +109,7 @@ func (r *attachmentResource) canCreate(ctx context.Context, plan model, a retry.
 // undo removes what a failed create has made, the binding in any case. When that
 // fails too, the error says how to import what is left.
 func (r *attachmentResource) undo(ctx context.Context, plan model, a retry.Attachment, made *topology.Topology, diags *diag.Diagnostics) {
-	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
+	ctx, cancel := run.Afterwards(ctx, undoTimeout)
 	defer cancel()
 	vhost := plan.VHost.ValueString()
 	if _, declared := made.Queue(a.Work.Name); !a.Work.Existing && !declared {
@@ -115,38 +118,38 @@ func (r *attachmentResource) undo(ctx context.Context, plan model, a retry.Attac
 	made.Bind(a.Return())
 	full, err := r.data.Client.ProveEmpty(ctx, vhost, made.Queues())
 	if err == nil && len(full) > 0 {
-		err = fmt.Errorf("the queue holds messages: %s", tfkit.CountsText(full))
+		err = fmt.Errorf("the queue holds messages: %s", diagnostics.CountsText(full))
 	}
 	if err == nil {
 		err = r.data.Client.Apply(ctx, vhost, a.Removal(made), broker.OnlyIfEmpty, nil)
 	}
 	if err != nil {
-		tfkit.AddHalfMade(diags, "Attachment Left Half Made", plan.ID.ValueString(), err)
+		lifecycle.AddHalfMade(diags, "Attachment Left Half Made", plan.ID.ValueString(), err)
 	}
 }
 
 // update makes what is missing, and changes the policy.
 func (r *attachmentResource) update(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
 	vhost, a := plan.VHost.ValueString(), f.within(plan.attachment())
-	if !tfkit.RequireNeeds(ctx, r.data.Client, vhost, needs(a), diags) {
+	if !lifecycle.RequireNeeds(ctx, r.data.Client, vhost, needs(a), diags) {
 		return false
 	}
 	actual, err := r.actual(ctx, vhost, a)
 	if err == nil {
-		err = tfkit.DropIneffective(ctx, r.data.Client, vhost, a.Targets, actual)
+		err = lifecycle.DropIneffective(ctx, r.data.Client, vhost, a.Targets, actual)
 	}
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	wanted := a.Topology(f.Features)
 	begun := func(string) bool { return f.Imported && !actual.Has(a.Return()) }
-	err = tfkit.Unfinished{Actual: actual, Wanted: wanted, Before: wanted, Internal: begun}.Remove(ctx, r.data.Client, vhost)
+	err = lifecycle.Unfinished{Actual: actual, Wanted: wanted, Before: wanted, Internal: begun}.Remove(ctx, r.data.Client, vhost)
 	if err == nil {
 		err = r.noPendingDeadLetters(ctx, vhost, a, wanted)
 	}
 	if err != nil {
-		tfkit.AddError(diags, "Attachment Not Updated", err)
+		diagnostics.AddError(diags, "Attachment Not Updated", err)
 		return false
 	}
 	if q, exists := actual.Queue(a.Work.Name); exists {
@@ -159,7 +162,7 @@ func (r *attachmentResource) update(ctx context.Context, plan model, f *facts, d
 		err = r.waitForPolicy(ctx, vhost, a, a.InEffect)
 	}
 	if err != nil {
-		tfkit.AddError(diags, "Attachment Not Updated", err)
+		diagnostics.AddError(diags, "Attachment Not Updated", err)
 		return false
 	}
 	return true
@@ -170,7 +173,7 @@ func (r *attachmentResource) waitForPolicy(ctx context.Context, vhost string, a 
 	if !a.Work.Existing {
 		return nil
 	}
-	return tfkit.AwaitPolicy(ctx, r.data.Client, vhost, a.PolicyName(), a.Work.Name, inEffect)
+	return lifecycle.AwaitPolicy(ctx, r.data.Client, vhost, a.PolicyName(), a.Work.Name, inEffect)
 }
 
 // noPendingDeadLetters waits until no dead letter is on its way out of an

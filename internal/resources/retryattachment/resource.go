@@ -11,9 +11,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 var (
@@ -33,7 +36,7 @@ const (
 )
 
 type attachmentResource struct {
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewResource returns the resource rabbitmq_retry_attachment.
@@ -44,7 +47,7 @@ func (r *attachmentResource) Metadata(_ context.Context, req resource.MetadataRe
 }
 
 func (r *attachmentResource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	r.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 func (r *attachmentResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
@@ -52,10 +55,10 @@ func (r *attachmentResource) Create(ctx context.Context, req resource.CreateRequ
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, d := plan.Timeouts.Create(ctx, createTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
 	if !ok {
@@ -65,27 +68,27 @@ func (r *attachmentResource) Create(ctx context.Context, req resource.CreateRequ
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
 	if plan.Existing.ValueBool() {
 		// The same run may have made the queue, after the virtual host was read.
 		r.data.Client.Reload(plan.VHost.ValueString())
-		tfkit.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, plan))
+		diagnostics.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, plan))
 	}
-	if resp.Diagnostics.HasError() || !tfkit.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.attachment()), &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !lifecycle.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.attachment()), &resp.Diagnostics) {
 		return
 	}
 	plan = complete(plan, f)
-	tfkit.AddProblems(&resp.Diagnostics, f.problems(plan.attachment()), false)
-	tfkit.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, plan, f, false, &resp.Diagnostics))
+	diagnostics.AddProblems(&resp.Diagnostics, f.problems(plan.attachment()), false)
+	diagnostics.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, plan, f, false, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() || !r.create(ctx, plan, f, &resp.Diagnostics) {
 		return
 	}
 	if !resp.Diagnostics.HasError() {
 		r.readTopology(ctx, &plan, f, &resp.Diagnostics)
 	}
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 }
@@ -99,21 +102,21 @@ func (r *attachmentResource) Read(ctx context.Context, req resource.ReadRequest,
 	imported := state.OnDetach.IsNull()
 	if resp.Diagnostics.HasError() || r.data.Client == nil {
 		if imported {
-			tfkit.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
+			run.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
 	if f.Imported = imported; imported {
 		r.readImported(ctx, &state, f, &resp.Diagnostics)
-	} else if before := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics); before != nil {
+	} else if before := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics); before != nil {
 		f.Features, f.Imported = f.Features.AsDeclared(before.Features), before.Imported
 		f.WorkType, f.Inheritable = before.WorkType, before.Inheritable
 	}
@@ -127,8 +130,8 @@ func (r *attachmentResource) Read(ctx context.Context, req resource.ReadRequest,
 		}
 		return
 	}
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
-	tfkit.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
@@ -145,8 +148,8 @@ func (r *attachmentResource) refresh(ctx context.Context, state *model, f *facts
 		a := f.within(state.attachment())
 		dangers, targets = a.PolicyProblems(in, f.Features), a.Targets(in)
 	})
-	if err != nil && !tfkit.IsGone(err) {
-		tfkit.AddVHostError(diags, err)
+	if err != nil && !diagnostics.IsGone(err) {
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	if !r.readTopology(ctx, state, f, diags) {
@@ -154,10 +157,10 @@ func (r *attachmentResource) refresh(ctx context.Context, state *model, f *facts
 	}
 	ineffective, err := r.data.Client.Ineffective(ctx, state.VHost.ValueString(), targets, true)
 	if err != nil {
-		tfkit.AddError(diags, "Policies in Effect Not Read", err)
+		diagnostics.AddError(diags, "Policies in Effect Not Read", err)
 		return false
 	}
-	state.Topology = tfkit.WithDangers(tfkit.WithoutEffect(state.Topology, ineffective), dangers)
+	state.Topology = values.WithDangers(lifecycle.WithoutEffect(state.Topology, ineffective), dangers)
 	return true
 }
 
@@ -168,10 +171,10 @@ func (r *attachmentResource) Update(ctx context.Context, req resource.UpdateRequ
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	timeout, d := plan.Timeouts.Update(ctx, updateTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
 	if !ok {
@@ -179,17 +182,17 @@ func (r *attachmentResource) Update(ctx context.Context, req resource.UpdateRequ
 	}
 	defer unlock()
 
-	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
+	f := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
 		var err error
 		if f, err = r.liveFacts(ctx); err != nil {
-			tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+			diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 			return
 		}
-		tfkit.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, plan))
+		diagnostics.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, plan))
 	}
 	plan = complete(plan, f)
-	tfkit.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, plan, f, false, &resp.Diagnostics))
+	diagnostics.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, plan, f, false, &resp.Diagnostics))
 	result := plan
 	if resp.Diagnostics.HasError() || !r.update(ctx, plan, f, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
@@ -197,13 +200,13 @@ func (r *attachmentResource) Update(ctx context.Context, req resource.UpdateRequ
 		f.Imported = false
 	}
 	r.readResult(ctx, &result, f, &resp.Diagnostics)
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &result)...)
 }
 
 // readResult reads what an update has left, also when its time is over.
 func (r *attachmentResource) readResult(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) {
-	ctx, cancel := tfkit.Afterwards(ctx, readTimeout)
+	ctx, cancel := run.Afterwards(ctx, readTimeout)
 	defer cancel()
 	r.readTopology(ctx, m, f, diags)
 }
@@ -213,10 +216,10 @@ func (r *attachmentResource) Delete(ctx context.Context, req resource.DeleteRequ
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, d := state.Timeouts.Delete(ctx, deleteTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(state), &resp.Diagnostics)
 	if !ok {
@@ -224,10 +227,10 @@ func (r *attachmentResource) Delete(ctx context.Context, req resource.DeleteRequ
 	}
 	defer unlock()
 
-	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
+	f := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
 		f = &facts{}
-		tfkit.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, state))
+		diagnostics.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, state))
 	}
 	r.remove(ctx, state, f, &resp.Diagnostics)
 	if !resp.Diagnostics.HasError() {
@@ -269,7 +272,7 @@ func (r *attachmentResource) readImported(ctx context.Context, m *model, f *fact
 	tiers, queue, vhost := m.Tiers.ValueString(), m.Queue.ValueString(), m.VHost.ValueString()
 	info, err := r.data.Client.Info(ctx)
 	if err != nil {
-		tfkit.AddError(diags, "Broker Not Reached", err)
+		diagnostics.AddError(diags, "Broker Not Reached", err)
 		return
 	}
 	var a retry.Attachment
@@ -279,7 +282,7 @@ func (r *attachmentResource) readImported(ctx context.Context, m *model, f *fact
 	})
 	switch {
 	case err != nil:
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 	case errors.Is(readErr, retry.ErrNotAttached):
 		diags.AddError("Nothing to Import", fmt.Sprintf("Virtual host %q holds nothing that attaches a queue %q to retry tiers %q, such as a binding of the exchange %s. "+
 			"Check the parts of the identifier, or create the attachment instead of importing it; with existing = true for a queue that an application declares.", vhost, queue, tiers, retry.NewShared(tiers).ReturnExchange()))

@@ -20,8 +20,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 func (r *attachmentResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
@@ -96,7 +96,7 @@ func queue() map[string]schema.Attribute {
 			Optional: true, CustomType: jsontypes.NormalizedType{},
 			MarkdownDescription: "Further arguments of the queue that the attachment declares, as a JSON object with typed values: `jsonencode({ \"x-single-active-consumer\" = true })`. " +
 				"A length limit is refused: a queue that is full would hold up the tiers for all others. They cannot change in place. Default: none.",
-			Validators: []validator.String{tfkit.Arguments()},
+			Validators: []validator.String{values.Arguments()},
 		},
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -35,7 +36,7 @@ func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
 		what, queue = "An exchange or a queue", "the queue that it is for, which has to be another one"
 	}
 	for _, change := range changed {
-		diags.AddAttributeError(tfkit.Path(change.attribute), "Change Not Possible in Place",
+		diags.AddAttributeError(diagnostics.Path(change.attribute), "Change Not Possible in Place",
 			fmt.Sprintf("%s of the living chain %q cannot change in place: %s. %s would have to be deleted and declared again, and messages that arrive in between would be lost. "+
 				"Undo the change, or make it by hand without a gap: add a chain of another name with the new value, move publishers and then consumers to %s, "+
 				"and remove this chain when its queues are empty.\n\nAttribute: %s", change.attribute, c.Name, change.reason, what, queue, change.attribute))
@@ -150,7 +151,7 @@ func checkDrift(c retry.Chain, have, want topology.Lines, queues bool, diags *di
 
 func addDrift(diags *diag.Diagnostics, kind, name, actual, wanted string) {
 	diags.AddAttributeError(path.Root("topology"), kind+" Exists in Another Form",
-		tfkit.FormText(kind, name, actual, "the chain", wanted))
+		lifecycle.FormText(kind, name, actual, "the chain", wanted))
 }
 
 // reportDrift says what is missing of a chain that was there, what stops it

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // findConflicts lists the objects that the chain would have to declare and that
@@ -50,7 +50,7 @@ func withOwner(c retry.Chain, kind topology.Kind, name string, in *topology.Topo
 // anew.
 func addForeign(before model, c retry.Chain, wanted, in *topology.Topology, diags *diag.Diagnostics) {
 	known := before.lines()
-	for _, queue := range tfkit.Texts(before.Draining) {
+	for _, queue := range values.Texts(before.Draining) {
 		known.Queues[queue] = "draining"
 	}
 	// Whether these can be taken over [retry.Chain.TakeoverProblems] says.

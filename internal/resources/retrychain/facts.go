@@ -8,9 +8,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // factsKey is where the private state keeps the facts.
@@ -38,7 +39,7 @@ type facts struct {
 // gone for a while keeps the type that it had.
 func (f *facts) look(c retry.Chain, in *topology.Topology) {
 	if c = c.Within(in); c.Work.Type != "" {
-		f.WorkType, f.Inheritable = c.Work.Type, tfkit.ArgumentsValue(c.Policy.Inherited).ValueString()
+		f.WorkType, f.Inheritable = c.Work.Type, values.ArgumentsValue(c.Policy.Inherited).ValueString()
 	}
 }
 
@@ -46,7 +47,7 @@ func (f *facts) look(c retry.Chain, in *topology.Topology) {
 func (f facts) within(c retry.Chain) retry.Chain {
 	if c.Work.Existing {
 		c.Work.Type = f.WorkType
-		c.Policy.Inherited = tfkit.ArgumentsOf(jsontypes.NewNormalizedValue(f.Inheritable))
+		c.Policy.Inherited = values.ArgumentsOf(jsontypes.NewNormalizedValue(f.Inheritable))
 	}
 	return c
 }
@@ -68,10 +69,10 @@ func (f facts) problems(c retry.Chain) []retry.Problem {
 }
 
 // readFacts returns nil when there are none.
-func readFacts(ctx context.Context, private tfkit.PrivateReader, diags *diag.Diagnostics) *facts {
-	return tfkit.ReadPrivate[facts](ctx, private, factsKey, diags)
+func readFacts(ctx context.Context, private lifecycle.PrivateReader, diags *diag.Diagnostics) *facts {
+	return lifecycle.ReadPrivate[facts](ctx, private, factsKey, diags)
 }
 
-func (f facts) write(ctx context.Context, private tfkit.PrivateWriter, diags *diag.Diagnostics) {
-	tfkit.WritePrivate(ctx, private, factsKey, f, diags)
+func (f facts) write(ctx context.Context, private lifecycle.PrivateWriter, diags *diag.Diagnostics) {
+	lifecycle.WritePrivate(ctx, private, factsKey, f, diags)
 }

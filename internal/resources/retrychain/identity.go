@@ -1,7 +1,7 @@
 package retrychain
 
-import "github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+import "github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 
-func (m model) identity() tfkit.NamedIdentity {
-	return tfkit.NamedIdentity{VHost: m.VHost, Name: m.Name}
+func (m model) identity() lifecycle.NamedIdentity {
+	return lifecycle.NamedIdentity{VHost: m.VHost, Name: m.Name}
 }

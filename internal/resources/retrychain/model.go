@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // Values of deletion_policy.
@@ -97,7 +97,7 @@ var (
 	}
 	policyTypes   = map[string]attr.Type{"priority": types.Int64Type, "inherit": types.BoolType, "shield": types.BoolType}
 	tierTypes     = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType, "return_exchange": types.StringType}
-	topologyTypes = tfkit.LinesTypes
+	topologyTypes = values.LinesTypes
 )
 
 // workQueue reads the nested attribute; a null or unknown one has only null
@@ -105,16 +105,16 @@ var (
 func (m model) workQueue() workQueueModel {
 	parts := m.WorkQueue.Attributes()
 	w := workQueueModel{
-		Name:                 tfkit.Part[types.String](parts, "name"),
-		Existing:             tfkit.Part[types.Bool](parts, "existing"),
-		DeliveryLimit:        tfkit.Part[types.Int64](parts, "delivery_limit"),
-		MessageTTL:           tfkit.Part[types.String](parts, "message_ttl"),
-		MaxLength:            tfkit.Part[types.Int64](parts, "max_length"),
-		MaxLengthBytes:       tfkit.Part[types.Int64](parts, "max_length_bytes"),
-		Overflow:             tfkit.Part[types.String](parts, "overflow"),
-		SingleActiveConsumer: tfkit.Part[types.Bool](parts, "single_active_consumer"),
-		Arguments:            tfkit.Part[jsontypes.Normalized](parts, "arguments"),
-		Bindings:             tfkit.Part[types.List](parts, "bindings"),
+		Name:                 values.Part[types.String](parts, "name"),
+		Existing:             values.Part[types.Bool](parts, "existing"),
+		DeliveryLimit:        values.Part[types.Int64](parts, "delivery_limit"),
+		MessageTTL:           values.Part[types.String](parts, "message_ttl"),
+		MaxLength:            values.Part[types.Int64](parts, "max_length"),
+		MaxLengthBytes:       values.Part[types.Int64](parts, "max_length_bytes"),
+		Overflow:             values.Part[types.String](parts, "overflow"),
+		SingleActiveConsumer: values.Part[types.Bool](parts, "single_active_consumer"),
+		Arguments:            values.Part[jsontypes.Normalized](parts, "arguments"),
+		Bindings:             values.Part[types.List](parts, "bindings"),
 	}
 	if w.Bindings.IsNull() {
 		w.Bindings = types.ListNull(types.ObjectType{AttrTypes: bindingTypes})
@@ -138,9 +138,9 @@ func (m model) usesExisting() bool {
 func (m model) parkingQueue() parkingQueueModel {
 	parts := m.ParkingQueue.Attributes()
 	return parkingQueueModel{
-		Name:       tfkit.Part[types.String](parts, "name"),
-		Existing:   tfkit.Part[types.Bool](parts, "existing"),
-		MessageTTL: tfkit.Part[types.String](parts, "message_ttl"),
+		Name:       values.Part[types.String](parts, "name"),
+		Existing:   values.Part[types.Bool](parts, "existing"),
+		MessageTTL: values.Part[types.String](parts, "message_ttl"),
 	}
 }
 
@@ -153,9 +153,9 @@ func (p parkingQueueModel) object() types.Object {
 func (m model) policy() policyModel {
 	parts := m.Policy.Attributes()
 	return policyModel{
-		Priority: tfkit.Part[types.Int64](parts, "priority"),
-		Inherit:  tfkit.Part[types.Bool](parts, "inherit"),
-		Shield:   tfkit.Part[types.Bool](parts, "shield"),
+		Priority: values.Part[types.Int64](parts, "priority"),
+		Inherit:  values.Part[types.Bool](parts, "inherit"),
+		Shield:   values.Part[types.Bool](parts, "shield"),
 	}
 }
 
@@ -208,7 +208,7 @@ func (m model) chain() retry.Chain {
 		Work:               m.workQueue().domain(),
 	}
 	p := m.parkingQueue()
-	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), Existing: p.Existing.ValueBool(), MessageTTL: tfkit.DurationOf(p.MessageTTL)}
+	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), Existing: p.Existing.ValueBool(), MessageTTL: values.DurationOf(p.MessageTTL)}
 	c.Policy = m.policy().domain()
 	return c
 }
@@ -218,12 +218,12 @@ func (w workQueueModel) domain() retry.WorkQueue {
 		Name:                 w.Name.ValueString(),
 		Existing:             w.Existing.ValueBool(),
 		DeliveryLimit:        w.DeliveryLimit.ValueInt64Pointer(),
-		MessageTTL:           tfkit.DurationOf(w.MessageTTL),
+		MessageTTL:           values.DurationOf(w.MessageTTL),
 		MaxLength:            w.MaxLength.ValueInt64Pointer(),
 		MaxLengthBytes:       w.MaxLengthBytes.ValueInt64Pointer(),
 		Overflow:             w.Overflow.ValueString(),
 		SingleActiveConsumer: w.SingleActiveConsumer.ValueBool(),
-		Arguments:            tfkit.ArgumentsOf(w.Arguments),
+		Arguments:            values.ArgumentsOf(w.Arguments),
 		Bindings:             bindings(w.Bindings),
 	}
 }
@@ -235,9 +235,9 @@ func bindings(list types.List) []retry.SourceBinding {
 		object, _ := element.(types.Object)
 		parts := object.Attributes()
 		bindings = append(bindings, retry.SourceBinding{
-			Exchange:   tfkit.Part[types.String](parts, "exchange").ValueString(),
-			RoutingKey: tfkit.Part[types.String](parts, "routing_key").ValueString(),
-			Headers:    tfkit.ArgumentsOf(tfkit.Part[jsontypes.Normalized](parts, "headers")),
+			Exchange:   values.Part[types.String](parts, "exchange").ValueString(),
+			RoutingKey: values.Part[types.String](parts, "routing_key").ValueString(),
+			Headers:    values.ArgumentsOf(values.Part[jsontypes.Normalized](parts, "headers")),
 		})
 	}
 	return bindings
@@ -253,12 +253,12 @@ func (m *model) setInputs(c retry.Chain) {
 	m.QueueType = types.StringValue(string(c.QueueType))
 	m.DeadLetterStrategy = types.StringValue(string(c.DeadLetterStrategy))
 	m.DeletionPolicy = types.StringValue(ifEmpty)
-	m.Delays = tfkit.DurationList(c.Delays)
+	m.Delays = values.DurationList(c.Delays)
 	m.WorkQueue = newWorkQueueModel(c.Work).object()
 	m.ParkingQueue = parkingQueueModel{
 		Name:       types.StringValue(c.Parking.Name),
 		Existing:   types.BoolValue(c.Parking.Existing),
-		MessageTTL: tfkit.DurationValue(c.Parking.MessageTTL),
+		MessageTTL: values.DurationValue(c.Parking.MessageTTL),
 	}.object()
 	m.Policy = newPolicyValue(c.Policy)
 }
@@ -278,7 +278,7 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 		if b.RoutingKey != "" {
 			key = types.StringValue(b.RoutingKey)
 		}
-		bindings = append(bindings, bindingModel{Exchange: types.StringValue(b.Exchange), RoutingKey: key, Headers: tfkit.ArgumentsValue(b.Headers)}.object())
+		bindings = append(bindings, bindingModel{Exchange: types.StringValue(b.Exchange), RoutingKey: key, Headers: values.ArgumentsValue(b.Headers)}.object())
 	}
 	overflow := types.StringNull()
 	if w.Overflow != "" {
@@ -288,12 +288,12 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 		Name:                 types.StringValue(w.Name),
 		Existing:             types.BoolValue(w.Existing),
 		DeliveryLimit:        types.Int64PointerValue(w.DeliveryLimit),
-		MessageTTL:           tfkit.DurationValue(w.MessageTTL),
+		MessageTTL:           values.DurationValue(w.MessageTTL),
 		MaxLength:            types.Int64PointerValue(w.MaxLength),
 		MaxLengthBytes:       types.Int64PointerValue(w.MaxLengthBytes),
 		Overflow:             overflow,
 		SingleActiveConsumer: types.BoolValue(w.SingleActiveConsumer),
-		Arguments:            tfkit.ArgumentsValue(w.Arguments),
+		Arguments:            values.ArgumentsValue(w.Arguments),
 		Bindings:             types.ListValueMust(types.ObjectType{AttrTypes: bindingTypes}, bindings),
 	}
 }
@@ -301,7 +301,7 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 // topologyValue writes a topology as lines. expected keeps the names of
 // bindings stable, see [topology.Topology.Lines].
 func topologyValue(t, expected *topology.Topology) types.Object {
-	return tfkit.LinesValue(t.Lines(expected))
+	return values.LinesValue(t.Lines(expected))
 }
 
 // withUnknownPolicies is a planned topology whose policies depend on what is
@@ -314,5 +314,5 @@ func withUnknownPolicies(t types.Object) types.Object {
 
 // lines reads a topology's lines back from state or plan.
 func (m model) lines() topology.Lines {
-	return tfkit.LinesOf(m.Topology)
+	return values.LinesOf(m.Topology)
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -26,7 +27,7 @@ func (r *chainResource) ValidateConfig(ctx context.Context, req resource.Validat
 	config.applyDefaults()
 	config = completeInputs(config, &facts{})
 	if config.isKnown(ctx) {
-		tfkit.AddProblems(&resp.Diagnostics, config.chain().Problems(), false)
+		diagnostics.AddProblems(&resp.Diagnostics, config.chain().Problems(), false)
 	}
 }
 
@@ -68,9 +69,9 @@ func (r *chainResource) checkPlan(
 	if f != nil {
 		c = f.within(c)
 	}
-	tfkit.AddProblems(diags, c.Problems(), changes)
+	diagnostics.AddProblems(diags, c.Problems(), changes)
 	if f != nil && changes {
-		tfkit.AddProblems(diags, f.problems(c), true)
+		diagnostics.AddProblems(diags, f.problems(c), true)
 	}
 	if diags.HasError() {
 		return
@@ -86,7 +87,7 @@ func (r *chainResource) checkPlan(
 		r.checkMissing(ctx, planned, c, f, diags)
 	}
 	if changes || r.data.Names.Seen(planned.ID.ValueString()) {
-		tfkit.AddPlanError(diags, r.checkSurroundings(ctx, prior, planned, c, f, changes, diags))
+		diagnostics.AddPlanError(diags, r.checkSurroundings(ctx, prior, planned, c, f, changes, diags))
 	}
 	if changes {
 		r.checkNeeds(ctx, planned, c, f, diags)
@@ -100,9 +101,9 @@ func (r *chainResource) checkNeeds(ctx context.Context, planned model, c retry.C
 		return
 	}
 	vhost := planned.VHost.ValueString()
-	tfkit.CheckFlags(ctx, r.data.Client, c.Strategy, "strategy", diags)
-	tfkit.WarnOfNeeds(ctx, r.data, vhost, needs(c), diags)
-	r.data.Names.MarkPlanned(tfkit.ObjectNames(vhost, c.Topology(f.Features)))
+	lifecycle.CheckFlags(ctx, r.data.Client, c.Strategy, "strategy", diags)
+	lifecycle.WarnOfNeeds(ctx, r.data, vhost, needs(c), diags)
+	r.data.Names.MarkPlanned(lifecycle.ObjectNames(vhost, c.Topology(f.Features)))
 }
 
 // checkSurroundings looks for other objects that endanger the chain's
@@ -113,10 +114,10 @@ func (r *chainResource) checkSurroundings(ctx context.Context, before *model, m 
 		return nil
 	}
 	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
-		tfkit.AddProblems(diags, c.ExistingProblems(in, f.Features), warnings)
-		tfkit.AddProblems(diags, c.PolicyProblems(in, f.Features), warnings)
+		diagnostics.AddProblems(diags, c.ExistingProblems(in, f.Features), warnings)
+		diagnostics.AddProblems(diags, c.PolicyProblems(in, f.Features), warnings)
 		if before != nil {
-			tfkit.AddProblems(diags, c.TakeoverProblems(before.chain(), in, f.Features), warnings)
+			diagnostics.AddProblems(diags, c.TakeoverProblems(before.chain(), in, f.Features), warnings)
 			addForeign(*before, c, c.Topology(f.Features), in, diags)
 		}
 	})
@@ -151,7 +152,7 @@ func (r *chainResource) planFacts(ctx context.Context, req resource.ModifyPlanRe
 	if f == nil {
 		info, err := r.data.Client.Info(ctx)
 		if err != nil {
-			tfkit.AddError(diags, "Broker Not Reached", err)
+			diagnostics.AddError(diags, "Broker Not Reached", err)
 			return nil
 		}
 		f = new(factsOf(info))
@@ -161,7 +162,7 @@ func (r *chainResource) planFacts(ctx context.Context, req resource.ModifyPlanRe
 	}
 	inputs := completeInputs(plan, f)
 	if f.WorkType == "" && inputs.isKnown(ctx) && inputs.workQueue().Existing.ValueBool() {
-		tfkit.AddPlanError(diags, r.lookAround(ctx, f, inputs))
+		diagnostics.AddPlanError(diags, r.lookAround(ctx, f, inputs))
 	}
 	return f
 }
@@ -201,14 +202,14 @@ func (r *chainResource) checkEmptied(ctx context.Context, old model, f *facts, d
 	vhost := old.VHost.ValueString()
 	actual, err := r.actual(ctx, vhost, f.within(old.chain()), f.Features)
 	if err != nil {
-		tfkit.AddPlanError(diags, err)
+		diagnostics.AddPlanError(diags, err)
 		return
 	}
 	var full []broker.Counts
 	for _, q := range actual.Queues() {
 		counts, err := r.data.Client.Counts(ctx, vhost, q.Name)
 		if err != nil {
-			tfkit.AddError(diags, "Queues Not Counted", err)
+			diagnostics.AddError(diags, "Queues Not Counted", err)
 			return
 		}
 		if counts.Complete() && !counts.Empty() {
@@ -219,7 +220,7 @@ func (r *chainResource) checkEmptied(ctx context.Context, old model, f *facts, d
 		diags.AddAttributeError(path.Root("name"), "Chain to Be Replaced Holds Messages",
 			fmt.Sprintf("A new name or virtual host makes a new chain and destroys the old one, %q, whose queues hold messages:\n\n  %s\n\n"+
 				"Consume or move the messages first. Or give the new chain a resource of its own beside this one, and remove this one when it is empty.",
-				old.ID.ValueString(), tfkit.CountsText(full)))
+				old.ID.ValueString(), diagnostics.CountsText(full)))
 	}
 }
 
@@ -233,10 +234,10 @@ func (r *chainResource) checkNew(ctx context.Context, req resource.ModifyPlanReq
 	var conflicts []string
 	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { conflicts = findConflicts(c, wanted, in) })
 	if err != nil {
-		tfkit.AddPlanError(diags, err)
+		diagnostics.AddPlanError(diags, err)
 		return
 	}
-	tfkit.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this chain", diags)
+	lifecycle.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this chain", diags)
 	replaced := readFacts(ctx, req.Private, diags) != nil || r.data.Names.Seen(planned.ID.ValueString())
 	// An object that another resource of this run has made is not reported here: the
 	// create says which one has it.
@@ -256,7 +257,7 @@ func (r *chainResource) checkMissing(ctx context.Context, planned model, c retry
 		missing = topology.Diff(c.Actual(in, f.Features), c.Topology(f.Features)).Missing
 	})
 	if err == nil { // else the surroundings tell
-		tfkit.CheckPermissions(ctx, r.data.Client, vhost, missing, "this chain", diags)
+		lifecycle.CheckPermissions(ctx, r.data.Client, vhost, missing, "this chain", diags)
 	}
 }
 

@@ -12,8 +12,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -38,7 +40,7 @@ func (r *chainResource) liveFacts(ctx context.Context) (*facts, error) {
 func (r *chainResource) readTopology(ctx context.Context, m *model, c retry.Chain, f retry.Features, diags *diag.Diagnostics) bool {
 	actual, err := r.actual(ctx, m.VHost.ValueString(), c, f)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	wanted := c.Topology(f)
@@ -47,7 +49,7 @@ func (r *chainResource) readTopology(ctx context.Context, m *model, c retry.Chai
 	m.setSchedule()
 	m.setTiers()
 	m.Topology = topologyValue(rest, wanted)
-	m.Draining = tfkit.TierNames(draining)
+	m.Draining = lifecycle.TierNames(draining)
 	m.Diagram = types.StringValue(wanted.Mermaid())
 	return !actual.Empty()
 }
@@ -56,7 +58,7 @@ func (r *chainResource) readTopology(ctx context.Context, m *model, c retry.Chai
 // host is certain not to exist. One that this user merely cannot see is an
 // error, because everything may still be there.
 func (r *chainResource) actual(ctx context.Context, vhost string, c retry.Chain, f retry.Features) (*topology.Topology, error) {
-	return tfkit.Actual(ctx, r.data.Client, vhost, func(in *topology.Topology) *topology.Topology { return c.Actual(in, f) })
+	return lifecycle.Actual(ctx, r.data.Client, vhost, func(in *topology.Topology) *topology.Topology { return c.Actual(in, f) })
 }
 
 // readImported reads the inputs of a chain that is being imported.
@@ -76,7 +78,7 @@ func (r *chainResource) readImported(ctx context.Context, m *model, f *facts, di
 	}
 	switch {
 	case err != nil:
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 	case errors.As(readErr, &contradiction):
 		diags.AddError("Not a Retry Chain",
 			fmt.Sprintf("The objects named after %q in virtual host %q cannot be a retry chain: %s. Import only what has the form of a chain; for another topology, "+
@@ -109,11 +111,11 @@ func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f
 		return false
 	}
 	if err := r.noPendingDeadLetters(ctx, vhost, c, wanted); err != nil {
-		tfkit.AddError(diags, "Chain Not Created", err)
+		diagnostics.AddError(diags, "Chain Not Created", err)
 		r.data.Names.Release(id)
 		return false
 	}
-	made := tfkit.NewRecorder("this chain")
+	made := lifecycle.NewRecorder("this chain")
 	err := r.data.Client.Apply(ctx, vhost, c.Transition(topology.New(), wanted, nil).Stages, broker.OnlyIfEmpty, made.Record)
 	applied := err == nil
 	if applied {
@@ -122,11 +124,11 @@ func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f
 	if err == nil {
 		return true
 	}
-	if tfkit.Interrupted(ctx) {
-		tfkit.AddInterrupted(diags, "Chain Not Created", err)
+	if run.Interrupted(ctx) {
+		run.AddInterrupted(diags, "Chain Not Created", err)
 		return true
 	}
-	tfkit.AddError(diags, "Chain Not Created", err)
+	diagnostics.AddError(diags, "Chain Not Created", err)
 	if applied || !r.madeByOthers(ctx, plan, wanted, diags) {
 		r.undo(ctx, plan, c, made.Topology(), diags)
 		made.Unsure(diags)
@@ -140,9 +142,9 @@ func (r *chainResource) create(ctx context.Context, plan model, c retry.Chain, f
 // arrive at once both that the object is new, and so this create may not remove
 // what it takes for its own. It gives the other run a moment to get ready.
 func (r *chainResource) madeByOthers(ctx context.Context, plan model, wanted *topology.Topology, diags *diag.Diagnostics) bool {
-	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
+	ctx, cancel := run.Afterwards(ctx, undoTimeout)
 	defer cancel()
-	if err := tfkit.Sleep(ctx, othersTime); err != nil {
+	if err := lifecycle.Sleep(ctx, othersTime); err != nil {
 		return false
 	}
 	vhost, whole := plan.VHost.ValueString(), false
@@ -181,21 +183,21 @@ func (r *chainResource) canCreate(ctx context.Context, plan model, c retry.Chain
 	var conflicts []string
 	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { conflicts = findConflicts(c, wanted, in) })
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	if len(conflicts) > 0 {
 		diags.AddAttributeError(path.Root("name"), "Object Already Exists", conflictText(plan, conflicts))
 		return false
 	}
-	return tfkit.RequireNeeds(ctx, r.data.Client, vhost, needs(c), diags)
+	return lifecycle.RequireNeeds(ctx, r.data.Client, vhost, needs(c), diags)
 }
 
 // needs are the existing queues and the source exchanges.
-func needs(c retry.Chain) []tfkit.Need {
-	var needs []tfkit.Need
+func needs(c retry.Chain) []lifecycle.Need {
+	var needs []lifecycle.Need
 	queue := func(attribute, name string) {
-		needs = append(needs, tfkit.Need{
+		needs = append(needs, lifecycle.Need{
 			Attribute: attribute, Kind: topology.KindQueue, Name: name, Summary: "Existing Queue Not Found",
 			Otherwise: "Or leave \"existing\" out, and the chain declares a queue of this name itself.",
 		})
@@ -208,7 +210,7 @@ func needs(c retry.Chain) []tfkit.Need {
 	}
 	for i, b := range c.Work.Bindings {
 		attribute := fmt.Sprintf("work_queue.bindings[%d].exchange", i)
-		needs = append(needs, tfkit.Need{Attribute: attribute, Kind: topology.KindExchange, Name: b.Exchange, Summary: "Source Exchange Not Found"})
+		needs = append(needs, lifecycle.Need{Attribute: attribute, Kind: topology.KindExchange, Name: b.Exchange, Summary: "Source Exchange Not Found"})
 	}
 	return needs
 }
@@ -219,11 +221,11 @@ func (r *chainResource) undo(ctx context.Context, plan model, c retry.Chain, mad
 	if made.Empty() {
 		return
 	}
-	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
+	ctx, cancel := run.Afterwards(ctx, undoTimeout)
 	defer cancel()
 	vhost := plan.VHost.ValueString()
 	if err := r.removeEmpty(ctx, vhost, c, made); err != nil {
-		tfkit.AddHalfMade(diags, "Chain Left Half Made", plan.ID.ValueString(), err)
+		lifecycle.AddHalfMade(diags, "Chain Left Half Made", plan.ID.ValueString(), err)
 	}
 }
 
@@ -234,5 +236,5 @@ func objectNames(vhost string, c retry.Chain, t *topology.Topology) []string {
 	if c.Work.Existing {
 		names = append(names, fmt.Sprintf("queue %q in virtual host %q", c.Work.Name, vhost))
 	}
-	return append(names, tfkit.ObjectNames(vhost, t)...)
+	return append(names, lifecycle.ObjectNames(vhost, t)...)
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // complete turns a configuration into a plan: it fills in defaults and
@@ -37,7 +38,7 @@ func complete(ctx context.Context, config model, prior *model, f *facts) model {
 func completeInputs(config model, f *facts) model {
 	m := config
 	m.CountHeader = completeCountHeader(m)
-	m.DeadLetterStrategy = tfkit.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
+	m.DeadLetterStrategy = values.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
 	m.WorkQueue = completeWorkQueue(m, f)
 	m.ParkingQueue = completeParkingQueue(m)
 	m.Policy = completePolicy(m)
@@ -192,7 +193,7 @@ func keepWorkQueue(ctx context.Context, m, prior model) types.Object {
 }
 
 func sameArguments(a, b workQueueModel) bool {
-	return !a.Arguments.IsUnknown() && tfkit.ArgumentsOf(a.Arguments).Equal(tfkit.ArgumentsOf(b.Arguments))
+	return !a.Arguments.IsUnknown() && values.ArgumentsOf(a.Arguments).Equal(values.ArgumentsOf(b.Arguments))
 }
 
 // sameBindings compares bindings as a set: their order means nothing.
@@ -207,7 +208,7 @@ func sameBindings(ctx context.Context, a, b workQueueModel) bool {
 }
 
 func sameDuration(a, b types.String) bool {
-	x, y := tfkit.DurationOf(a), tfkit.DurationOf(b)
+	x, y := values.DurationOf(a), values.DurationOf(b)
 	return x != nil && y != nil && *x == *y
 }
 
@@ -240,7 +241,7 @@ func (m *model) setNames() {
 	}
 	m.RedriveExchange = types.StringValue(c.RedriveExchange())
 	if !m.VHost.IsUnknown() {
-		m.ID = types.StringValue(tfkit.FormatID(m.Name.ValueString(), m.VHost.ValueString()))
+		m.ID = types.StringValue(lifecycle.FormatID(m.Name.ValueString(), m.VHost.ValueString()))
 	}
 }
 
@@ -257,7 +258,7 @@ func (m *model) setSchedule() {
 }
 
 // durations returns the delays that are known.
-func (m model) durations() []time.Duration { return tfkit.DurationsOf(m.Delays) }
+func (m model) durations() []time.Duration { return values.DurationsOf(m.Delays) }
 
 func (m model) delaysKnown() bool {
 	unknown := func(v attr.Value) bool { return v.IsUnknown() }
@@ -305,8 +306,8 @@ func (m *model) setTopology(ctx context.Context, f *facts) {
 
 // setDraining plans what stays of tiers that are not wanted any more.
 func (m *model) setDraining(prior *model, f *facts) {
-	m.Draining = tfkit.TierNames(nil)
+	m.Draining = lifecycle.TierNames(nil)
 	if prior != nil {
-		m.Draining = tfkit.PlanDraining(prior.Draining, prior.Topology, m.Topology, f != nil && f.Drained)
+		m.Draining = lifecycle.PlanDraining(prior.Draining, prior.Topology, m.Topology, f != nil && f.Drained)
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -20,7 +21,7 @@ func (r *chainResource) remove(ctx context.Context, state model, f *facts, diags
 	vhost, c := state.VHost.ValueString(), f.within(state.chain())
 	actual, err := r.actual(ctx, vhost, c, f.Features)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return
 	}
 	if actual.Empty() {
@@ -37,7 +38,7 @@ func (r *chainResource) remove(ctx context.Context, state model, f *facts, diags
 			err = r.data.Client.Apply(ctx, vhost, c.Removal(actual), broker.Always, nil)
 		}
 		if err != nil {
-			tfkit.AddError(diags, "Chain Not Deleted", err)
+			diagnostics.AddError(diags, "Chain Not Deleted", err)
 		}
 	default:
 		r.removeIfEmpty(ctx, vhost, c, actual, diags)
@@ -46,18 +47,18 @@ func (r *chainResource) remove(ctx context.Context, state model, f *facts, diags
 
 func (r *chainResource) removeIfEmpty(ctx context.Context, vhost string, c retry.Chain, actual *topology.Topology, diags *diag.Diagnostics) {
 	err := r.removeEmpty(ctx, vhost, c, actual)
-	var full tfkit.NotEmptyError
+	var full lifecycle.NotEmptyError
 	var used *broker.InUseError
 	switch {
 	case errors.As(err, &full):
 		diags.AddError("Chain Holds Messages", fmt.Sprintf("The chain %q in virtual host %q was not deleted, because its queues hold messages, or may hold some:\n\n  %s\n\n"+
 			"Nothing was changed. Consume or move the messages, stop the consumers, and destroy again. To give them up, set deletion_policy = \"delete\", apply, and then "+
-			"destroy: a destroy uses the policy that was applied last.", c.Name, vhost, tfkit.CountsText(full)))
+			"destroy: a destroy uses the policy that was applied last.", c.Name, vhost, diagnostics.CountsText(full)))
 	case errors.As(err, &used):
 		diags.AddError("Chain in Use", fmt.Sprintf("The chain %q in virtual host %q was not deleted as a whole, because something arrived while it was being deleted: %s.\n\n"+
 			"What is left holds its messages. RabbitMQ drops what reaches a queue in the moment of its deletion: stop publishers and consumers and destroy again; an apply makes the chain whole again.", c.Name, vhost, strings.TrimSuffix(err.Error(), ".")))
 	case err != nil:
-		tfkit.AddError(diags, "Chain Not Deleted", err)
+		diagnostics.AddError(diags, "Chain Not Deleted", err)
 	}
 }
 
@@ -69,7 +70,7 @@ func (r *chainResource) removeEmpty(ctx context.Context, vhost string, c retry.C
 	if err := r.mayDetach(ctx, vhost, c, what); err != nil {
 		return err
 	}
-	if err := tfkit.ProveEmpty(ctx, r.data.Client, vhost, what.Queues()); err != nil {
+	if err := lifecycle.ProveEmpty(ctx, r.data.Client, vhost, what.Queues()); err != nil {
 		return err
 	}
 	// After the queues: a message that left one for the exchange since its proof

@@ -8,9 +8,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 var (
@@ -31,7 +34,7 @@ const (
 )
 
 type chainResource struct {
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewResource returns the resource rabbitmq_retry_chain.
@@ -42,7 +45,7 @@ func (r *chainResource) Metadata(_ context.Context, req resource.MetadataRequest
 }
 
 func (r *chainResource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	r.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
@@ -50,10 +53,10 @@ func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, 
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, d := plan.Timeouts.Create(ctx, createTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, plan.ID.ValueString(), &resp.Diagnostics)
 	if !ok {
@@ -63,7 +66,7 @@ func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, 
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
 	f.forNew(plan)
@@ -73,13 +76,13 @@ func (r *chainResource) Create(ctx context.Context, req resource.CreateRequest, 
 		r.data.Client.Reload(plan.VHost.ValueString())
 	}
 	if err := r.lookAround(ctx, f, inputs); err != nil {
-		tfkit.AddVHostError(&resp.Diagnostics, err)
+		diagnostics.AddVHostError(&resp.Diagnostics, err)
 		return
 	}
 	plan = complete(ctx, plan, nil, f)
 	c := f.within(plan.chain())
-	tfkit.AddProblems(&resp.Diagnostics, append(c.Problems(), f.problems(c)...), false)
-	tfkit.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, nil, plan, c, f, false, &resp.Diagnostics))
+	diagnostics.AddProblems(&resp.Diagnostics, append(c.Problems(), f.problems(c)...), false)
+	diagnostics.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, nil, plan, c, f, false, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -102,16 +105,16 @@ func (r *chainResource) Read(ctx context.Context, req resource.ReadRequest, resp
 	resp.Diagnostics.Append(d...)
 	if resp.Diagnostics.HasError() || r.data.Client == nil {
 		if state.Delays.IsNull() {
-			tfkit.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
+			run.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
 	if state.Delays.IsNull() {
@@ -131,7 +134,7 @@ func (r *chainResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		return
 	}
 	f.write(ctx, resp.Private, &resp.Diagnostics)
-	tfkit.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
+	lifecycle.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
@@ -147,8 +150,8 @@ func (r *chainResource) refresh(ctx context.Context, state *model, f *facts, dia
 		c := f.within(state.chain())
 		dangers, targets = c.PolicyProblems(in, f.Features), c.Targets(in)
 	})
-	if err != nil && !tfkit.IsGone(err) {
-		tfkit.AddVHostError(diags, err)
+	if err != nil && !diagnostics.IsGone(err) {
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	if !r.readTopology(ctx, state, f.within(state.chain()), f.Features, diags) {
@@ -156,10 +159,10 @@ func (r *chainResource) refresh(ctx context.Context, state *model, f *facts, dia
 	}
 	ineffective, err := r.data.Client.Ineffective(ctx, state.VHost.ValueString(), targets, true)
 	if err != nil {
-		tfkit.AddError(diags, "Policies in Effect Not Read", err)
+		diagnostics.AddError(diags, "Policies in Effect Not Read", err)
 		return false
 	}
-	state.Topology = tfkit.WithDangers(tfkit.WithoutEffect(state.Topology, ineffective), dangers)
+	state.Topology = values.WithDangers(lifecycle.WithoutEffect(state.Topology, ineffective), dangers)
 	return r.lookIntoDraining(ctx, *state, f, diags)
 }
 
@@ -167,9 +170,9 @@ func (r *chainResource) refresh(ctx context.Context, state *model, f *facts, dia
 // refresh count messages.
 func (r *chainResource) lookIntoDraining(ctx context.Context, state model, f *facts, diags *diag.Diagnostics) bool {
 	for _, element := range state.Draining.Elements() {
-		empty, err := tfkit.LooksEmpty(ctx, r.data.Client, state.VHost.ValueString(), asString(element).ValueString())
+		empty, err := lifecycle.LooksEmpty(ctx, r.data.Client, state.VHost.ValueString(), asString(element).ValueString())
 		if err != nil {
-			tfkit.AddError(diags, "Draining Tier Not Counted", err)
+			diagnostics.AddError(diags, "Draining Tier Not Counted", err)
 			return false
 		}
 		f.Drained = f.Drained || empty
@@ -184,10 +187,10 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	timeout, d := plan.Timeouts.Update(ctx, updateTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, plan.ID.ValueString(), &resp.Diagnostics)
 	if !ok {
@@ -199,7 +202,7 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	if f == nil {
 		var err error
 		if f, err = r.liveFacts(ctx); err != nil {
-			tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+			diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 			return
 		}
 	}
@@ -209,10 +212,10 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 		r.data.Client.Reload(plan.VHost.ValueString())
 	}
 	if f.WorkType == "" && inputs.workQueue().Existing.ValueBool() {
-		tfkit.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, inputs))
+		diagnostics.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, inputs))
 	}
 	plan = complete(ctx, plan, &state, f)
-	tfkit.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, &state, plan, f.within(plan.chain()), f, false, &resp.Diagnostics))
+	diagnostics.AddVHostError(&resp.Diagnostics, r.checkSurroundings(ctx, &state, plan, f.within(plan.chain()), f, false, &resp.Diagnostics))
 	result := plan
 	if resp.Diagnostics.HasError() || !r.update(ctx, state, plan, f, drain, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
@@ -228,7 +231,7 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 
 // readResult reads what an update has left, also when its time is over.
 func (r *chainResource) readResult(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) {
-	ctx, cancel := tfkit.Afterwards(ctx, readTimeout)
+	ctx, cancel := run.Afterwards(ctx, readTimeout)
 	defer cancel()
 	r.readTopology(ctx, m, f.within(m.chain()), f.Features, diags)
 }
@@ -238,10 +241,10 @@ func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, d := state.Timeouts.Delete(ctx, deleteTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, state.ID.ValueString(), &resp.Diagnostics)
 	if !ok {
@@ -262,7 +265,7 @@ func (r *chainResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 // ImportState takes name@vhost or the identity; the read that follows fills in
 // the rest from the broker.
 func (r *chainResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	tfkit.ImportByName(ctx, r.data, req, resp, "orders@/")
+	lifecycle.ImportByName(ctx, r.data, req, resp, "orders@/")
 }
 
 // applyDefaults fills in what the schema would, for a configuration that is

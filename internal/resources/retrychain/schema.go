@@ -19,8 +19,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // maxNameBytes is the longest name of an exchange, in bytes of UTF-8.
@@ -63,7 +63,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 			Validators: []validator.List{
 				listvalidator.SizeAtMost(retry.MaxTiers),
 				listvalidator.NoNullValues(),
-				listvalidator.ValueStringsAre(tfkit.Duration()),
+				listvalidator.ValueStringsAre(values.Duration()),
 			},
 		},
 		"vhost": schema.StringAttribute{
@@ -159,7 +159,7 @@ func workQueueSchema() schema.Attribute {
 			"message_ttl": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "How long a message may wait in the work queue before it is parked, such as `1h`. Default: for ever.",
-				Validators:          []validator.String{tfkit.Duration()},
+				Validators:          []validator.String{values.Duration()},
 			},
 			"max_length": schema.Int64Attribute{
 				Optional: true, Computed: true,
@@ -185,7 +185,7 @@ func workQueueSchema() schema.Attribute {
 				Optional: true, Computed: true, CustomType: jsontypes.NormalizedType{},
 				MarkdownDescription: "Further arguments of the work queue as a JSON object with typed values, such as `jsonencode({ \"x-quorum-initial-group-size\" = 5 })`. " +
 					"Arguments that have an attribute of their own are refused. Default: none.",
-				Validators: []validator.String{tfkit.Arguments()},
+				Validators: []validator.String{values.Arguments()},
 			},
 			"bindings": schema.ListNestedAttribute{
 				Optional: true, Computed: true,
@@ -211,7 +211,7 @@ func bindingSchema() map[string]schema.Attribute {
 			Optional: true, CustomType: jsontypes.NormalizedType{},
 			MarkdownDescription: "Arguments of the binding as a JSON object with typed values, for a headers exchange: " +
 				"`jsonencode({ \"x-match\" = \"all\", type = \"order\", version = 2 })`. RabbitMQ tells `2` from `\"2\"`. Default: none.",
-			Validators: []validator.String{tfkit.Arguments()},
+			Validators: []validator.String{values.Arguments()},
 		},
 	}
 }
@@ -233,7 +233,7 @@ func parkingQueueSchema() schema.Attribute {
 			"message_ttl": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "After this time parked messages are **deleted**, for good. Default: they are kept for ever.",
-				Validators:          []validator.String{tfkit.Duration()},
+				Validators:          []validator.String{values.Duration()},
 			},
 		},
 	}

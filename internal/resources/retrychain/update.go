@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -23,23 +24,23 @@ func (r *chainResource) update(ctx context.Context, state, plan model, f *facts,
 		err = r.addFormerSources(ctx, vhost, before, actual)
 	}
 	if err == nil {
-		err = tfkit.DropIneffective(ctx, r.data.Client, vhost, c.Targets, actual)
+		err = lifecycle.DropIneffective(ctx, r.data.Client, vhost, c.Targets, actual)
 	}
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
-	unfinished := tfkit.Unfinished{Actual: actual, Wanted: wanted, Before: before, Internal: c.Internal(actual)}
+	unfinished := lifecycle.Unfinished{Actual: actual, Wanted: wanted, Before: before, Internal: c.Internal(actual)}
 	if err := unfinished.Remove(ctx, r.data.Client, vhost); err != nil {
-		tfkit.AddError(diags, "Chain Not Updated", err)
+		diagnostics.AddError(diags, "Chain Not Updated", err)
 		return false
 	}
 	transition := c.Transition(actual, wanted, f.within(state.chain()).Tiers())
-	if !r.provedEmpty(ctx, vhost, transition.Replaced, diags) || !tfkit.RequireNeeds(ctx, r.data.Client, vhost, needs(c), diags) {
+	if !r.provedEmpty(ctx, vhost, transition.Replaced, diags) || !lifecycle.RequireNeeds(ctx, r.data.Client, vhost, needs(c), diags) {
 		return false
 	}
 	if err := r.noPendingDeadLetters(ctx, vhost, c, wanted); err != nil {
-		tfkit.AddError(diags, "Chain Not Updated", err)
+		diagnostics.AddError(diags, "Chain Not Updated", err)
 		return false
 	}
 	err = r.data.Client.Apply(ctx, vhost, transition.Stages, broker.OnlyIfEmpty, nil)
@@ -47,13 +48,13 @@ func (r *chainResource) update(ctx context.Context, state, plan model, f *facts,
 		err = r.waitForAttachment(ctx, vhost, c)
 	}
 	if err != nil {
-		tfkit.AddError(diags, "Chain Not Updated", err)
+		diagnostics.AddError(diags, "Chain Not Updated", err)
 		return false
 	}
 	if !draining || len(transition.Retired) == 0 {
 		return true
 	}
-	return tfkit.NewDrain(r.data.Client, fmt.Sprintf("The chain %q", c.Name), vhost, c, f.Features, transition.Retired).Run(ctx, diags)
+	return lifecycle.NewDrain(r.data.Client, fmt.Sprintf("The chain %q", c.Name), vhost, c, f.Features, transition.Retired).Run(ctx, diags)
 }
 
 // addFormerSources adds the bindings that led from exchanges of others to the
@@ -75,13 +76,13 @@ func (r *chainResource) provedEmpty(ctx context.Context, vhost string, queues []
 	}
 	full, err := r.data.Client.ProveEmpty(ctx, vhost, queues)
 	if err != nil {
-		tfkit.AddError(diags, "Queues Not Proved Empty", err)
+		diagnostics.AddError(diags, "Queues Not Proved Empty", err)
 		return false
 	}
 	if len(full) > 0 {
 		diags.AddError("Queue Holds Messages",
 			fmt.Sprintf("Queues that this update would have to delete and declare again hold messages, or may hold some:\n\n  %s\n\nNothing was changed. A tier empties by itself "+
-				"when its delay is over: wait and apply again.", tfkit.CountsText(full)))
+				"when its delay is over: wait and apply again.", diagnostics.CountsText(full)))
 		return false
 	}
 	return true
@@ -95,7 +96,7 @@ func (r *chainResource) waitForAttachment(ctx context.Context, vhost string, c r
 	if c.Work.Type == "" {
 		return fmt.Errorf("queue %q was not there when the chain was planned to be attached to it; apply again", c.Work.Name)
 	}
-	return tfkit.AwaitPolicy(ctx, r.data.Client, vhost, c.AttachPolicy(), c.Work.Name, c.InEffect)
+	return lifecycle.AwaitPolicy(ctx, r.data.Client, vhost, c.AttachPolicy(), c.Work.Name, c.InEffect)
 }
 
 // noPendingDeadLetters refuses a change of the chain's policy, to the one in

@@ -8,9 +8,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // Values of deletion_policy.
@@ -39,8 +40,8 @@ type model struct {
 	Topology       types.Object `tfsdk:"topology"`
 }
 
-func (m model) identity() tfkit.NamedIdentity {
-	return tfkit.NamedIdentity{VHost: m.VHost, Name: m.Name}
+func (m model) identity() lifecycle.NamedIdentity {
+	return lifecycle.NamedIdentity{VHost: m.VHost, Name: m.Name}
 }
 
 // isKnown says whether no input is known only after apply.
@@ -59,11 +60,11 @@ func (m model) chain() retry.Chain {
 }
 
 // durations returns the delays, which the schema has validated.
-func (m model) durations() []time.Duration { return tfkit.DurationsOf(m.Delays) }
+func (m model) durations() []time.Duration { return values.DurationsOf(m.Delays) }
 
 // setInputs fills the inputs from tiers that were read from a broker.
 func (m *model) setInputs(c retry.Chain) {
-	m.Delays = tfkit.DurationList(c.Delays)
+	m.Delays = values.DurationList(c.Delays)
 	m.QueueType = types.StringValue(string(c.QueueType))
 	m.DeadLetterStrategy = types.StringValue(string(c.DeadLetterStrategy))
 	m.DeletionPolicy = types.StringValue(ifEmpty)

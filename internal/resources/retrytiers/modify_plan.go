@@ -9,9 +9,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // ValidateConfig reports what is wrong whatever the broker.
@@ -24,7 +26,7 @@ func (r *tiersResource) ValidateConfig(ctx context.Context, req resource.Validat
 	config.applyDefaults()
 	config = complete(config, nil, nil)
 	if config.isKnown() {
-		tfkit.AddProblems(&resp.Diagnostics, config.chain().SharedProblems(), false)
+		diagnostics.AddProblems(&resp.Diagnostics, config.chain().SharedProblems(), false)
 	}
 }
 
@@ -71,7 +73,7 @@ func (r *tiersResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 func (r *tiersResource) checkPlan(
 	ctx context.Context, req resource.ModifyPlanRequest, prior *model, planned model, f *facts, changes bool, diags *diag.Diagnostics,
 ) {
-	tfkit.AddProblems(diags, f.problems(planned.chain()), false)
+	diagnostics.AddProblems(diags, f.problems(planned.chain()), false)
 	if diags.HasError() {
 		return
 	}
@@ -83,11 +85,11 @@ func (r *tiersResource) checkPlan(
 		checkUpdate(*prior, planned, diags)
 	}
 	if asks && (changes || r.data.Names.Seen(lockName(planned))) && !diags.HasError() {
-		tfkit.AddPlanError(diags, r.checkPolicies(ctx, planned, f, diags))
+		diagnostics.AddPlanError(diags, r.checkPolicies(ctx, planned, f, diags))
 	}
 	if asks && changes && !diags.HasError() {
-		tfkit.CheckFlags(ctx, r.data.Client, retry.Headers, "name", diags)
-		r.data.Names.MarkPlanned(tfkit.ObjectNames(planned.VHost.ValueString(), planned.chain().Topology(f.Features)))
+		lifecycle.CheckFlags(ctx, r.data.Client, retry.Headers, "name", diags)
+		r.data.Names.MarkPlanned(lifecycle.ObjectNames(planned.VHost.ValueString(), planned.chain().Topology(f.Features)))
 	}
 }
 
@@ -111,7 +113,7 @@ func priorOf(ctx context.Context, req resource.ModifyPlanRequest, plan model, di
 // nil when the broker is known only after apply.
 func (r *tiersResource) planFacts(ctx context.Context, req resource.ModifyPlanRequest, prior *model, diags *diag.Diagnostics) *facts {
 	if prior != nil {
-		if f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, diags); f != nil {
+		if f := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, diags); f != nil {
 			return f
 		}
 	}
@@ -120,7 +122,7 @@ func (r *tiersResource) planFacts(ctx context.Context, req resource.ModifyPlanRe
 	}
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(diags, "Broker Not Reached", err)
+		diagnostics.AddError(diags, "Broker Not Reached", err)
 		return nil
 	}
 	return f
@@ -130,7 +132,7 @@ func (r *tiersResource) planFacts(ctx context.Context, req resource.ModifyPlanRe
 // messages. These can change at any time, and so it looks again at apply.
 func (r *tiersResource) checkPolicies(ctx context.Context, m model, f *facts, diags *diag.Diagnostics) error {
 	return r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
-		tfkit.AddProblems(diags, tiersProblems(m.chain().PolicyProblems(in, f.Features)), false)
+		diagnostics.AddProblems(diags, tiersProblems(m.chain().PolicyProblems(in, f.Features)), false)
 	})
 }
 
@@ -138,13 +140,13 @@ func (r *tiersResource) checkPolicies(ctx context.Context, m model, f *facts, di
 // create itself looks again, and its answer counts.
 func (r *tiersResource) checkNew(ctx context.Context, req resource.ModifyPlanRequest, planned model, f *facts, diags *diag.Diagnostics) {
 	vhost, wanted := planned.VHost.ValueString(), planned.chain().Topology(f.Features)
-	conflicts, err := tfkit.Conflicts(ctx, r.data.Client, vhost, wanted)
+	conflicts, err := lifecycle.Conflicts(ctx, r.data.Client, vhost, wanted)
 	if err != nil {
-		tfkit.AddPlanError(diags, err)
+		diagnostics.AddPlanError(diags, err)
 		return
 	}
-	tfkit.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this set of retry tiers", diags)
-	replaced := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, diags) != nil || r.data.Names.Seen(lockName(planned))
+	lifecycle.CheckPermissions(ctx, r.data.Client, vhost, wanted, "this set of retry tiers", diags)
+	replaced := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, diags) != nil || r.data.Names.Seen(lockName(planned))
 	if len(conflicts) == 0 || replaced {
 		return
 	}
@@ -161,7 +163,7 @@ func (r *tiersResource) checkNew(ctx context.Context, req resource.ModifyPlanReq
 
 // checkUpdate refuses changes that RabbitMQ cannot make in place.
 func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
-	before := tfkit.LinesOf(prior.Topology)
+	before := values.LinesOf(prior.Topology)
 	if len(before.Queues) == 0 {
 		return // no message can be under way: a create that was killed
 	}
@@ -182,7 +184,7 @@ func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
 			fmt.Sprintf("%s of the living retry tiers %q cannot change in place: %s. Undo the change; or add tiers of another name with the new value, and move the attachments there.", c.attribute, planned.Name.ValueString(), c.reason))
 	}
 	if !changed && !planned.Topology.IsUnknown() {
-		tfkit.CheckForms(before, tfkit.LinesOf(planned.Topology), "the set of retry tiers", diags)
+		lifecycle.CheckForms(before, values.LinesOf(planned.Topology), "the set of retry tiers", diags)
 	}
 }
 

@@ -11,9 +11,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // undoTimeout limits the removal of what a failed create has made.
@@ -25,22 +28,22 @@ func (r *tiersResource) readTopology(ctx context.Context, m *model, f *facts, di
 	c := m.chain()
 	actual, err := r.actual(ctx, m.VHost.ValueString(), c, f)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
 	m.setNames()
 	m.setSchedule()
 	wanted := c.Topology(f.Features)
 	rest, draining := c.Draining(actual, wanted)
-	m.Topology = tfkit.LinesValue(rest.Lines(wanted))
-	m.Draining = tfkit.TierNames(draining)
+	m.Topology = values.LinesValue(rest.Lines(wanted))
+	m.Draining = lifecycle.TierNames(draining)
 	return !actual.Empty()
 }
 
 // actual returns what is on the broker of the tiers: nothing, when the
 // virtual host is certain not to exist.
 func (r *tiersResource) actual(ctx context.Context, vhost string, c retry.Chain, f *facts) (*topology.Topology, error) {
-	return tfkit.Actual(ctx, r.data.Client, vhost, func(in *topology.Topology) *topology.Topology { return c.Actual(in, f.Features) })
+	return lifecycle.Actual(ctx, r.data.Client, vhost, func(in *topology.Topology) *topology.Topology { return c.Actual(in, f.Features) })
 }
 
 // create makes the tiers. It never takes over an object: it looks at all of
@@ -49,14 +52,14 @@ func (r *tiersResource) actual(ctx context.Context, vhost string, c retry.Chain,
 func (r *tiersResource) create(ctx context.Context, plan model, f *facts, diags *diag.Diagnostics) bool {
 	vhost, c := plan.VHost.ValueString(), plan.chain()
 	wanted := c.Topology(f.Features)
-	if taken, by, ok := r.data.Names.Claim(lockName(plan), tfkit.ObjectNames(vhost, wanted)); !ok {
+	if taken, by, ok := r.data.Names.Claim(lockName(plan), lifecycle.ObjectNames(vhost, wanted)); !ok {
 		diags.AddAttributeError(path.Root("name"), "Object Claimed Twice",
 			fmt.Sprintf("The set of retry tiers %q needs %s, which %q of this run has. Choose another name for one of them.", plan.ID.ValueString(), taken, by))
 		return false
 	}
-	conflicts, err := tfkit.Conflicts(ctx, r.data.Client, vhost, wanted)
+	conflicts, err := lifecycle.Conflicts(ctx, r.data.Client, vhost, wanted)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 	} else if len(conflicts) > 0 {
 		diags.AddAttributeError(path.Root("name"), "Object Already Exists", conflictText(plan, conflicts))
 	}
@@ -64,16 +67,16 @@ func (r *tiersResource) create(ctx context.Context, plan model, f *facts, diags 
 		r.data.Names.Release(lockName(plan))
 		return false
 	}
-	made := tfkit.NewRecorder("these retry tiers")
+	made := lifecycle.NewRecorder("these retry tiers")
 	err = r.data.Client.Apply(ctx, vhost, c.Transition(topology.New(), wanted, nil).Stages, broker.OnlyIfEmpty, made.Record)
 	if err == nil {
 		return true
 	}
-	if tfkit.Interrupted(ctx) {
-		tfkit.AddInterrupted(diags, "Retry Tiers Not Created", err)
+	if run.Interrupted(ctx) {
+		run.AddInterrupted(diags, "Retry Tiers Not Created", err)
 		return true
 	}
-	tfkit.AddError(diags, "Retry Tiers Not Created", err)
+	diagnostics.AddError(diags, "Retry Tiers Not Created", err)
 	r.undo(ctx, plan, made.Topology(), diags)
 	made.Unsure(diags)
 	r.data.Names.Release(lockName(plan))
@@ -86,10 +89,10 @@ func (r *tiersResource) undo(ctx context.Context, plan model, made *topology.Top
 	if made.Empty() {
 		return
 	}
-	ctx, cancel := tfkit.Afterwards(ctx, undoTimeout)
+	ctx, cancel := run.Afterwards(ctx, undoTimeout)
 	defer cancel()
-	if err := tfkit.RemoveEmpty(ctx, r.data.Client, plan.VHost.ValueString(), made, plan.chain().Removal(made)); err != nil {
-		tfkit.AddHalfMade(diags, "Retry Tiers Left Half Made", plan.ID.ValueString(), err)
+	if err := lifecycle.RemoveEmpty(ctx, r.data.Client, plan.VHost.ValueString(), made, plan.chain().Removal(made)); err != nil {
+		lifecycle.AddHalfMade(diags, "Retry Tiers Left Half Made", plan.ID.ValueString(), err)
 	}
 }
 
@@ -100,28 +103,28 @@ func (r *tiersResource) update(ctx context.Context, state, plan model, f *facts,
 	wanted := c.Topology(f.Features)
 	actual, err := r.actual(ctx, vhost, c, f)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
-	unfinished := tfkit.Unfinished{Actual: actual, Wanted: wanted, Before: state.chain().Topology(f.Features), Internal: c.Internal(actual)}
+	unfinished := lifecycle.Unfinished{Actual: actual, Wanted: wanted, Before: state.chain().Topology(f.Features), Internal: c.Internal(actual)}
 	if err := unfinished.Remove(ctx, r.data.Client, vhost); err != nil {
-		tfkit.AddError(diags, "Retry Tiers Not Updated", err)
+		diagnostics.AddError(diags, "Retry Tiers Not Updated", err)
 		return false
 	}
 	rest, _ := c.Draining(actual, wanted)
-	tfkit.CheckForms(rest.Lines(wanted), wanted.Lines(nil), "the set of retry tiers", diags)
+	lifecycle.CheckForms(rest.Lines(wanted), wanted.Lines(nil), "the set of retry tiers", diags)
 	if diags.HasError() {
 		return false
 	}
 	transition := c.Transition(actual, wanted, state.chain().Tiers())
 	if err := r.data.Client.Apply(ctx, vhost, transition.Stages, broker.OnlyIfEmpty, nil); err != nil {
-		tfkit.AddError(diags, "Retry Tiers Not Updated", err)
+		diagnostics.AddError(diags, "Retry Tiers Not Updated", err)
 		return false
 	}
 	if !draining || len(transition.Retired) == 0 {
 		return true
 	}
-	return tfkit.NewDrain(r.data.Client, fmt.Sprintf("The set of retry tiers %q", c.Name), vhost, c, f.Features, transition.Retired).Run(ctx, diags)
+	return lifecycle.NewDrain(r.data.Client, fmt.Sprintf("The set of retry tiers %q", c.Name), vhost, c, f.Features, transition.Retired).Run(ctx, diags)
 }
 
 // remove deletes the tiers as their deletion policy says, and only when no queue
@@ -137,7 +140,7 @@ func (r *tiersResource) remove(ctx context.Context, state model, f *facts, diags
 	r.data.Client.Reload(vhost) // other teams attach queues at any time
 	actual, err := r.actual(ctx, vhost, c, f)
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return
 	}
 	if actual.Empty() || !r.checkUnattached(ctx, vhost, c, diags) {
@@ -145,11 +148,11 @@ func (r *tiersResource) remove(ctx context.Context, state model, f *facts, diags
 	}
 	if policy == deleteAll {
 		if err := r.data.Client.Apply(ctx, vhost, c.Removal(actual), broker.Always, nil); err != nil {
-			tfkit.AddError(diags, "Retry Tiers Not Deleted", err)
+			diagnostics.AddError(diags, "Retry Tiers Not Deleted", err)
 		}
 		return
 	}
-	addRemovalError(diags, state, tfkit.RemoveEmpty(ctx, r.data.Client, vhost, actual, c.Removal(actual)))
+	addRemovalError(diags, state, lifecycle.RemoveEmpty(ctx, r.data.Client, vhost, actual, c.Removal(actual)))
 }
 
 // checkUnattached refuses to remove tiers that queues are attached to, whatever
@@ -160,7 +163,7 @@ func (r *tiersResource) checkUnattached(ctx context.Context, vhost string, c ret
 	err := r.data.Client.View(ctx, vhost, func(in *topology.Topology) { attached = c.Attached(in) })
 	switch {
 	case err != nil:
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	case len(attached) > 0:
 		diags.AddError("Retry Tiers in Use",
@@ -172,18 +175,18 @@ func (r *tiersResource) checkUnattached(ctx context.Context, vhost string, c ret
 }
 
 func addRemovalError(diags *diag.Diagnostics, state model, err error) {
-	var full tfkit.NotEmptyError
+	var full lifecycle.NotEmptyError
 	var used *broker.InUseError
 	switch {
 	case errors.As(err, &full):
 		diags.AddError("Retry Tiers Hold Messages", fmt.Sprintf("The retry tiers %q were not deleted, because their queues hold messages, or may hold some:\n\n  %s\n\n"+
 			"Nothing was changed. Wait until the delays are over, take what is in the parking queue, and destroy again. To give the messages up, set "+
-			"deletion_policy = \"delete\", apply, and then destroy: a destroy uses the policy that was applied last.", state.ID.ValueString(), tfkit.CountsText(full)))
+			"deletion_policy = \"delete\", apply, and then destroy: a destroy uses the policy that was applied last.", state.ID.ValueString(), diagnostics.CountsText(full)))
 	case errors.As(err, &used):
 		diags.AddError("Retry Tiers in Use", fmt.Sprintf("The retry tiers %q were not deleted as a whole, because something arrived while they were being deleted: %s.\n\n"+
 			"No message is lost. Destroy again; an apply makes the tiers whole again.", state.ID.ValueString(), strings.TrimSuffix(err.Error(), ".")))
 	case err != nil:
-		tfkit.AddError(diags, "Retry Tiers Not Deleted", err)
+		diagnostics.AddError(diags, "Retry Tiers Not Deleted", err)
 	}
 }
 

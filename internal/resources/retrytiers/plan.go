@@ -5,9 +5,10 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // complete turns a configuration into a plan: it fills in defaults and
@@ -18,7 +19,7 @@ import (
 // It is a pure function: Terraform plans again at apply, in another process,
 // and the answer has to be the same.
 func complete(m model, prior *model, f *facts) model {
-	m.DeadLetterStrategy = tfkit.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
+	m.DeadLetterStrategy = values.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
 	if prior != nil && m.isKnown() && slices.Equal(m.durations(), prior.durations()) && len(m.Delays.Elements()) == len(prior.Delays.Elements()) {
 		m.Delays = prior.Delays // "60s" for "1m" is no change
 	}
@@ -39,7 +40,7 @@ func (m *model) setNames() {
 	m.ReturnExchange = types.StringValue(c.ReturnExchange())
 	m.ParkingQueue = types.StringValue(c.Parking.Name)
 	if !m.VHost.IsUnknown() {
-		m.ID = types.StringValue(tfkit.FormatID(c.Name, m.VHost.ValueString()))
+		m.ID = types.StringValue(lifecycle.FormatID(c.Name, m.VHost.ValueString()))
 	}
 }
 
@@ -55,7 +56,7 @@ func (m *model) setSchedule() {
 }
 
 func (m *model) setTopology(f *facts) {
-	m.Topology = types.ObjectUnknown(tfkit.LinesTypes)
+	m.Topology = types.ObjectUnknown(values.LinesTypes)
 	if !m.isKnown() || f == nil && m.QueueType.ValueString() == string(topology.Quorum) {
 		return
 	}
@@ -63,14 +64,14 @@ func (m *model) setTopology(f *facts) {
 		f = &facts{}
 	}
 	if c := m.chain(); len(c.SharedProblems()) == 0 {
-		m.Topology = tfkit.LinesValue(c.Topology(f.Features).Lines(nil))
+		m.Topology = values.LinesValue(c.Topology(f.Features).Lines(nil))
 	}
 }
 
 // setDraining plans what stays of tiers that are not wanted any more.
 func (m *model) setDraining(prior *model, f *facts) {
-	m.Draining = tfkit.TierNames(nil)
+	m.Draining = lifecycle.TierNames(nil)
 	if prior != nil {
-		m.Draining = tfkit.PlanDraining(prior.Draining, prior.Topology, m.Topology, f != nil && f.Drained)
+		m.Draining = lifecycle.PlanDraining(prior.Draining, prior.Topology, m.Topology, f != nil && f.Drained)
 	}
 }

@@ -9,9 +9,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 var (
@@ -31,7 +34,7 @@ const (
 )
 
 type tiersResource struct {
-	data *tfkit.ProviderData
+	data *run.Data
 }
 
 // NewResource returns the resource rabbitmq_retry_tiers.
@@ -42,7 +45,7 @@ func (r *tiersResource) Metadata(_ context.Context, req resource.MetadataRequest
 }
 
 func (r *tiersResource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	r.data = tfkit.FromProvider(req.ProviderData, &resp.Diagnostics)
+	r.data = run.FromProvider(req.ProviderData, &resp.Diagnostics)
 }
 
 func (r *tiersResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
@@ -50,10 +53,10 @@ func (r *tiersResource) Create(ctx context.Context, req resource.CreateRequest, 
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, d := plan.Timeouts.Create(ctx, createTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
 	if !ok {
@@ -63,19 +66,19 @@ func (r *tiersResource) Create(ctx context.Context, req resource.CreateRequest, 
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
 	plan = complete(plan, nil, f)
-	tfkit.AddProblems(&resp.Diagnostics, f.problems(plan.chain()), false)
-	tfkit.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, f, &resp.Diagnostics))
+	diagnostics.AddProblems(&resp.Diagnostics, f.problems(plan.chain()), false)
+	diagnostics.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, f, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() || !r.create(ctx, plan, f, &resp.Diagnostics) {
 		return
 	}
 	if !resp.Diagnostics.HasError() {
 		r.readTopology(ctx, &plan, f, &resp.Diagnostics)
 	}
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 }
@@ -89,21 +92,21 @@ func (r *tiersResource) Read(ctx context.Context, req resource.ReadRequest, resp
 	imported := state.QueueType.IsNull()
 	if resp.Diagnostics.HasError() || r.data.Client == nil {
 		if imported {
-			tfkit.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
+			run.KnowsBroker(r.data, &resp.Diagnostics) // an import has nothing to show for it
 		}
 		return // without a broker to ask, the state stays as it is
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 
 	f, err := r.liveFacts(ctx)
 	if err != nil {
-		tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
 	if imported {
 		r.readImported(ctx, &state, f, &resp.Diagnostics)
-	} else if before := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics); before != nil {
+	} else if before := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics); before != nil {
 		f.Features = f.Features.AsDeclared(before.Features)
 	}
 	if resp.Diagnostics.HasError() {
@@ -116,8 +119,8 @@ func (r *tiersResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		}
 		return
 	}
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
-	tfkit.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WarnDown(ctx, r.data.Client, state.VHost.ValueString(), state.Topology, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
 
@@ -132,14 +135,14 @@ func (r *tiersResource) refresh(ctx context.Context, state *model, f *facts, dia
 	var dangers []retry.Problem
 	err := r.data.Client.View(ctx, state.VHost.ValueString(), func(in *topology.Topology) { dangers = state.chain().PolicyProblems(in, f.Features) })
 	if err != nil {
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 		return false
 	}
-	state.Topology = tfkit.WithDangers(state.Topology, dangers)
-	for _, queue := range tfkit.Texts(state.Draining) {
-		empty, err := tfkit.LooksEmpty(ctx, r.data.Client, state.VHost.ValueString(), queue)
+	state.Topology = values.WithDangers(state.Topology, dangers)
+	for _, queue := range values.Texts(state.Draining) {
+		empty, err := lifecycle.LooksEmpty(ctx, r.data.Client, state.VHost.ValueString(), queue)
 		if err != nil {
-			tfkit.AddError(diags, "Draining Tier Not Counted", err)
+			diagnostics.AddError(diags, "Draining Tier Not Counted", err)
 			return false
 		}
 		f.Drained = f.Drained || empty
@@ -154,10 +157,10 @@ func (r *tiersResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	timeout, d := plan.Timeouts.Update(ctx, updateTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(plan), &resp.Diagnostics)
 	if !ok {
@@ -165,17 +168,17 @@ func (r *tiersResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	}
 	defer unlock()
 
-	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
+	f := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
 		var err error
 		if f, err = r.liveFacts(ctx); err != nil {
-			tfkit.AddError(&resp.Diagnostics, "Broker Not Reached", err)
+			diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 			return
 		}
 	}
 	drain, draining := plan.Draining.IsUnknown(), plan.Draining
 	plan = complete(plan, &state, f)
-	tfkit.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, f, &resp.Diagnostics))
+	diagnostics.AddVHostError(&resp.Diagnostics, r.checkPolicies(ctx, plan, f, &resp.Diagnostics))
 	result := plan
 	if resp.Diagnostics.HasError() || !r.update(ctx, state, plan, f, drain, &resp.Diagnostics) {
 		result = state // the inputs of before, with what is really there
@@ -185,13 +188,13 @@ func (r *tiersResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	if !drain && !resp.Diagnostics.HasError() {
 		result.Draining = draining // what another state retires meanwhile is for the next refresh
 	}
-	tfkit.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
+	lifecycle.WritePrivate(ctx, resp.Private, factsKey, f, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &result)...)
 }
 
 // readResult reads what an update has left, also when its time is over.
 func (r *tiersResource) readResult(ctx context.Context, m *model, f *facts, diags *diag.Diagnostics) {
-	ctx, cancel := tfkit.Afterwards(ctx, readTimeout)
+	ctx, cancel := run.Afterwards(ctx, readTimeout)
 	defer cancel()
 	r.readTopology(ctx, m, f, diags)
 }
@@ -201,10 +204,10 @@ func (r *tiersResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, d := state.Timeouts.Delete(ctx, deleteTimeout)
 	resp.Diagnostics.Append(d...)
-	if resp.Diagnostics.HasError() || !tfkit.KnowsBroker(r.data, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !run.KnowsBroker(r.data, &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := tfkit.WithTimeout(ctx, timeout)
+	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
 	unlock, ok := r.data.Names.Lock(ctx, lockName(state), &resp.Diagnostics)
 	if !ok {
@@ -212,7 +215,7 @@ func (r *tiersResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 	}
 	defer unlock()
 
-	f := tfkit.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
+	f := lifecycle.ReadPrivate[facts](ctx, req.Private, factsKey, &resp.Diagnostics)
 	if f == nil {
 		f = &facts{}
 	}
@@ -228,7 +231,7 @@ func lockName(m model) string { return "retry tiers " + m.ID.ValueString() }
 // ImportState takes name@vhost or the identity; the read that follows fills in
 // the rest from the broker.
 func (r *tiersResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	tfkit.ImportByName(ctx, r.data, req, resp, "retries@/")
+	lifecycle.ImportByName(ctx, r.data, req, resp, "retries@/")
 }
 
 // readImported reads the inputs of tiers that are being imported.
@@ -236,7 +239,7 @@ func (r *tiersResource) readImported(ctx context.Context, m *model, f *facts, di
 	name, vhost := m.Name.ValueString(), m.VHost.ValueString()
 	info, err := r.data.Client.Info(ctx)
 	if err != nil {
-		tfkit.AddError(diags, "Broker Not Reached", err)
+		diagnostics.AddError(diags, "Broker Not Reached", err)
 		return
 	}
 	var c retry.Chain
@@ -245,7 +248,7 @@ func (r *tiersResource) readImported(ctx context.Context, m *model, f *facts, di
 	err = r.data.Client.View(ctx, vhost, func(in *topology.Topology) { c, f.Features, readErr = retry.ReadShared(name, in, info.Version.AtLeast) })
 	switch {
 	case err != nil:
-		tfkit.AddVHostError(diags, err)
+		diagnostics.AddVHostError(diags, err)
 	case errors.Is(readErr, retry.ErrNoChain):
 		diags.AddError("Nothing to Import", fmt.Sprintf("Virtual host %q holds nothing of retry tiers named %q, such as the exchange %s. "+
 			"Check the name, or create the tiers instead of importing them.", vhost, name, retry.NewShared(name).ReturnExchange()))

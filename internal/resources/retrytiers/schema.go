@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 func (r *tiersResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
@@ -60,7 +60,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 			Required: true, ElementType: types.StringType,
 			MarkdownDescription: fmt.Sprintf("Wait before each retry, in order, such as `5s`, `1m30s` or `2h`. At most %d. They can change while messages are under way: new tiers come first, and tiers that are "+
 				"not wanted any more drain before they are removed. An empty list parks every rejected message at once.", retry.MaxTiers),
-			Validators: []validator.List{listvalidator.SizeAtMost(retry.MaxTiers), listvalidator.ValueStringsAre(tfkit.Duration())},
+			Validators: []validator.List{listvalidator.SizeAtMost(retry.MaxTiers), listvalidator.ValueStringsAre(values.Duration())},
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(string(topology.Quorum)),

@@ -1,38 +1,38 @@
-package tfkit
+package parked
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 )
 
 // Look shows every message of the queue to see, from the head to the tail as it
 // is at the start, until see returns false. The queue stays as it is. It returns
 // the number of messages at the start.
-func Look(ctx context.Context, data *ProviderData, vhost, queue string, diags *diag.Diagnostics, see func(messages.Parked) (more bool)) int {
+func Look(ctx context.Context, data *run.Data, vhost, queue string, diags *diag.Diagnostics, see func(messages.Parked) (more bool)) int {
 	// Two looks at a time would hide messages from each other.
-	unlock, ok := data.Names.Lock(ctx, ParkedName(vhost, queue), diags)
+	unlock, ok := data.Names.Lock(ctx, LockName(vhost, queue), diags)
 	if !ok {
 		return 0
 	}
 	defer unlock()
 	session, err := data.Client.Parked(ctx, vhost, queue)
 	if err != nil {
-		AddParkedError(diags, err)
+		AddError(diags, err)
 		return 0
 	}
 	defer session.Close() //nolint:errcheck // the pass is closed
 	total, shared, err := pass(ctx, session, queue, see)
 	if err != nil {
-		AddParkedError(diags, data.Client.PassError(ctx, vhost, queue, err))
+		AddError(diags, data.Client.PassError(ctx, vhost, queue, err))
 	} else if shared {
 		diags.AddAttributeWarning(path.Root("queue"), "Queue Has Consumers",
 			fmt.Sprintf("Something consumes queue %q. Messages that it gets at the same time are not shown.", queue))
@@ -40,9 +40,9 @@ func Look(ctx context.Context, data *ProviderData, vhost, queue string, diags *d
 	return total
 }
 
-// ParkedName is the name under which whoever reads the messages of a queue locks
+// LockName is the name under which whoever reads the messages of a queue locks
 // it, see [Names.Lock].
-func ParkedName(vhost, queue string) string {
+func LockName(vhost, queue string) string {
 	return fmt.Sprintf("messages of queue %q in vhost %q", queue, vhost)
 }
 
@@ -71,15 +71,15 @@ func showAll(ctx context.Context, p *messages.Pass, see func(messages.Parked) bo
 	}
 }
 
-// AddParkedError adds an error of reading the messages of the queue that the
+// AddError adds an error of reading the messages of the queue that the
 // attribute queue names.
-func AddParkedError(diags *diag.Diagnostics, err error) {
+func AddError(diags *diag.Diagnostics, err error) {
 	at := path.Root("queue")
-	detail := Sentence(err.Error())
+	detail := diagnostics.Sentence(err.Error())
 	switch {
-	case is[*broker.VhostError](err):
-		AddDataError(diags, err)
-	case is[*messages.UnsafeError](err):
+	case errors.As(err, new(*broker.VhostError)):
+		diagnostics.AddDataError(diags, err)
+	case errors.As(err, new(*messages.UnsafeError)):
 		diags.AddAttributeError(at, "Looking Would Change the Queue", detail)
 	case errors.Is(err, messages.ErrNotFound):
 		diags.AddAttributeError(at, "Queue Not Found", detail+"\n\nIf the same run makes the queue, add its resource to depends_on.")
@@ -88,22 +88,6 @@ func AddParkedError(diags *diag.Diagnostics, err error) {
 	case errors.Is(err, messages.ErrNotDelivered), errors.Is(err, messages.ErrRevoked), errors.Is(err, messages.ErrHeldTooLong):
 		diags.AddAttributeError(at, "Queue Not Read", detail)
 	default:
-		AddError(diags, "Queue Not Read", err)
+		diagnostics.AddError(diags, "Queue Not Read", err)
 	}
-}
-
-// TextOrNull is null for an empty text.
-func TextOrNull(text string) types.String {
-	if text == "" {
-		return types.StringNull()
-	}
-	return types.StringValue(text)
-}
-
-// TimeOrNull writes a time in RFC 3339 and UTC, null for the zero time.
-func TimeOrNull(t time.Time) types.String {
-	if t.IsZero() {
-		return types.StringNull()
-	}
-	return types.StringValue(t.UTC().Format(time.RFC3339))
 }

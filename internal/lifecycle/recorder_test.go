@@ -1,4 +1,4 @@
-package tfkit_test
+package lifecycle_test
 
 import (
 	"strings"
@@ -7,13 +7,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/tfkit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
 // An undo gets only what is certain to be the create's own. The rest is named.
 func TestRecorder(t *testing.T) {
-	r := tfkit.NewRecorder("this chain")
+	r := lifecycle.NewRecorder("this chain")
 	exchange := func(name string) topology.Step {
 		return topology.Step{DeclareExchange: &topology.Exchange{Name: name, Type: topology.Fanout}}
 	}

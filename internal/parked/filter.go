@@ -1,4 +1,4 @@
-package tfkit
+package parked
 
 import (
 	"errors"
@@ -16,8 +16,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // FilterAttribute is the attribute "filter". Data sources, ephemeral resources,
@@ -78,15 +80,15 @@ func FilterOf(filter types.Object, now time.Time, diags *diag.Diagnostics) messa
 	if len(parts) == 0 {
 		return f
 	}
-	text := func(name string) string { return Part[types.String](parts, name).ValueString() }
+	text := func(name string) string { return values.Part[types.String](parts, name).ValueString() }
 	f.OriginQueue, f.Reason, f.Exchange, f.RoutingKey = text("origin_queue"), text("reason"), text("exchange"), text("routing_key")
-	f.MinAttempts = Part[types.Int64](parts, "min_attempts").ValueInt64()
-	for _, element := range Part[types.List](parts, "message_ids").Elements() {
+	f.MinAttempts = values.Part[types.Int64](parts, "min_attempts").ValueInt64()
+	for _, element := range values.Part[types.List](parts, "message_ids").Elements() {
 		id, _ := element.(types.String)
 		f.MessageIDs = append(f.MessageIDs, id.ValueString())
 	}
 	wrong := func(name string, err error) {
-		diags.AddAttributeError(path.Root("filter").AtName(name), "Invalid Filter", Locate("filter."+name, Sentence(err.Error())))
+		diags.AddAttributeError(path.Root("filter").AtName(name), "Invalid Filter", diagnostics.Locate("filter."+name, diagnostics.Sentence(err.Error())))
 	}
 	for name, at := range map[string]*time.Time{"older_than": &f.Before, "newer_than": &f.After} {
 		if value := text(name); value != "" {
@@ -97,7 +99,7 @@ func FilterOf(filter types.Object, now time.Time, diags *diag.Diagnostics) messa
 		}
 	}
 	if value := text("headers"); value != "" {
-		headers, err := DecodeArguments(value)
+		headers, err := values.DecodeArguments(value)
 		if err != nil {
 			wrong("headers", err)
 		}

@@ -1,4 +1,4 @@
-package tfkit
+package lifecycle
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 )
 
 // NamedIdentity is the identity of a resource that has a name in a virtual host.
@@ -20,7 +21,7 @@ type NamedIdentity struct {
 // ImportByName takes name@vhost or a [NamedIdentity], and leaves the rest to the
 // read that follows. example is such an identifier, for the error. An identity without
 // a virtual host means the one that a resource without vhost has.
-func ImportByName(ctx context.Context, data *ProviderData, req resource.ImportStateRequest, resp *resource.ImportStateResponse, example string) {
+func ImportByName(ctx context.Context, data *run.Data, req resource.ImportStateRequest, resp *resource.ImportStateResponse, example string) {
 	var id NamedIdentity
 	if req.ID != "" {
 		name, vhost, ok := ParseID(req.ID)
@@ -34,7 +35,7 @@ func ImportByName(ctx context.Context, data *ProviderData, req resource.ImportSt
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
 		id.VHost = data.VHost(id.VHost)
 	}
-	if !KnowsVHost(id.VHost, &resp.Diagnostics) || resp.Diagnostics.HasError() {
+	if !run.KnowsVHost(id.VHost, &resp.Diagnostics) || resp.Diagnostics.HasError() {
 		return
 	}
 	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("name"), id.Name)...)

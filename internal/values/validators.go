@@ -1,4 +1,4 @@
-package tfkit
+package values
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -52,7 +53,7 @@ func (c check) ValidateString(_ context.Context, req validator.StringRequest, re
 		return
 	}
 	if err := c.problem(req.ConfigValue.ValueString()); err != nil {
-		resp.Diagnostics.AddAttributeError(req.Path, c.title, Locate(req.Path.String(), Sentence(err.Error())))
+		resp.Diagnostics.AddAttributeError(req.Path, c.title, diagnostics.Locate(req.Path.String(), diagnostics.Sentence(err.Error())))
 	}
 }
 

@@ -1,4 +1,4 @@
-package tfkit
+package run
 
 import (
 	"context"
@@ -7,25 +7,27 @@ import (
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 )
 
-// ProviderData is what the configured provider hands to every resource.
-type ProviderData struct {
+// Data is what the configured provider hands to every resource.
+type Data struct {
 	// Client talks to the broker. It is nil while a part of the provider's
 	// configuration is known only after apply.
 	Client *broker.Client
 	Names  *Names
 	// DefaultVHost is the provider's vhost: unknown while that is, null if it has
-	// none. [ProviderData.VHost] applies it.
+	// none. [Data.VHost] applies it.
 	DefaultVHost types.String
 }
 
 // VHost returns the virtual host of an object: its own, else the provider's
 // default, which can be unknown, else "/".
-func (d *ProviderData) VHost(own types.String) types.String {
+func (d *Data) VHost(own types.String) types.String {
 	switch {
 	case !own.IsNull():
 		return own
@@ -38,11 +40,11 @@ func (d *ProviderData) VHost(own types.String) types.String {
 
 // FromProvider takes the provider's data in a Configure method. It returns nil
 // without an error before the provider is configured.
-func FromProvider(data any, diags *diag.Diagnostics) *ProviderData {
+func FromProvider(data any, diags *diag.Diagnostics) *Data {
 	if data == nil {
 		return nil
 	}
-	typed, ok := data.(*ProviderData)
+	typed, ok := data.(*Data)
 	if !ok {
 		diags.AddError("Unexpected Provider Data",
 			fmt.Sprintf("The resource was configured with a %T. This is always an error in the provider.", data))
@@ -115,7 +117,7 @@ func NewNames() *Names {
 func (n *Names) Lock(ctx context.Context, name string, diags *diag.Diagnostics) (unlock func(), ok bool) {
 	unlock, err := n.locks.lock(ctx, name)
 	if err != nil {
-		AddError(diags, "Stopped While Waiting", fmt.Errorf("stopped while waiting for another operation of this run on %s: %w", name, err))
+		diagnostics.AddError(diags, "Stopped While Waiting", fmt.Errorf("stopped while waiting for another operation of this run on %s: %w", name, err))
 		return nil, false
 	}
 	return unlock, true
@@ -195,4 +197,28 @@ func (n *Names) Planned(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.planned[name]
+}
+
+// KnowsBroker says whether there is a client, and adds an error if not: the
+// provider's configuration is not known then.
+func KnowsBroker(data *Data, diags *diag.Diagnostics) bool {
+	if data != nil && data.Client != nil {
+		return true
+	}
+	diags.AddError("Broker Not Known",
+		"A part of the provider's configuration is known only after apply, and so no broker can be asked or changed. Apply what it comes from "+
+			"first, with -target, or write the value into the provider block.")
+	return false
+}
+
+// KnowsVHost says whether the virtual host is known, and adds an error if not: it is
+// the provider's default then.
+func KnowsVHost(vhost types.String, diags *diag.Diagnostics) bool {
+	if !vhost.IsUnknown() {
+		return true
+	}
+	diags.AddAttributeError(path.Root("vhost"), "Virtual Host Not Known",
+		"The provider's vhost is known only after apply. Set vhost here, apply what the provider's vhost comes from first with -target, "+
+			"or write the value into the provider block.")
+	return false
 }

@@ -1,4 +1,4 @@
-package tfkit
+package values
 
 import (
 	"time"
@@ -50,7 +50,7 @@ func DurationList(durations []time.Duration) types.List {
 	for _, d := range durations {
 		texts = append(texts, retry.FormatDuration(d))
 	}
-	return textList(texts)
+	return TextList(texts)
 }
 
 // Texts returns the elements of a list of strings that are known.
@@ -64,7 +64,7 @@ func Texts(list types.List) []string {
 	return texts
 }
 
-func textList(texts []string) types.List {
+func TextList(texts []string) types.List {
 	elements := make([]attr.Value, 0, len(texts))
 	for _, text := range texts {
 		elements = append(elements, types.StringValue(text))
@@ -107,4 +107,20 @@ func ArgumentsValue(arguments topology.Arguments) jsontypes.Normalized {
 		return jsontypes.NewNormalizedNull()
 	}
 	return jsontypes.NewNormalizedValue(text)
+}
+
+// TextOrNull is null for an empty text.
+func TextOrNull(text string) types.String {
+	if text == "" {
+		return types.StringNull()
+	}
+	return types.StringValue(text)
+}
+
+// TimeOrNull writes a time in RFC 3339 and UTC, null for the zero time.
+func TimeOrNull(t time.Time) types.String {
+	if t.IsZero() {
+		return types.StringNull()
+	}
+	return types.StringValue(t.UTC().Format(time.RFC3339))
 }

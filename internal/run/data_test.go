@@ -1,4 +1,4 @@
-package tfkit
+package run
 
 import (
 	"context"

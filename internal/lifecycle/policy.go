@@ -1,4 +1,4 @@
-package tfkit
+package lifecycle
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // AwaitPolicy waits until a policy that was just set is in effect on an existing
@@ -63,13 +64,13 @@ func WithoutEffect(value types.Object, ineffective []topology.Target) types.Obje
 	if len(ineffective) == 0 {
 		return value
 	}
-	lines, queues := LinesOf(value), map[string][]string{}
+	lines, queues := values.LinesOf(value), map[string][]string{}
 	for _, target := range ineffective {
 		name := target.Policy.Name
 		queues[name] = append(queues[name], strconv.Quote(target.Queue.Name))
 		lines.Policies[name] = target.Policy.Line() + ", without effect on " + strings.Join(queues[name], ", ")
 	}
-	return LinesValue(lines)
+	return values.LinesValue(lines)
 }
 
 // DropIneffective removes from actual the policies that are listed and not in effect, so

@@ -1,4 +1,4 @@
-package tfkit
+package lifecycle
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -33,11 +35,11 @@ func RequireNeeds(ctx context.Context, client *broker.Client, vhost string, need
 		exists, err := need.exists(ctx, client, vhost)
 		switch {
 		case err != nil:
-			AddError(diags, "Broker Not Read", err)
+			diagnostics.AddError(diags, "Broker Not Read", err)
 			return false
 		case !exists:
 			whole = false
-			diags.AddAttributeError(Path(need.Attribute), need.Summary, Locate(need.Attribute, need.text(vhost)))
+			diags.AddAttributeError(diagnostics.Path(need.Attribute), need.Summary, diagnostics.Locate(need.Attribute, need.text(vhost)))
 		}
 	}
 	return whole
@@ -45,24 +47,24 @@ func RequireNeeds(ctx context.Context, client *broker.Client, vhost string, need
 
 // WarnOfNeeds warns during a plan of each object that neither exists nor is
 // planned by this provider in the same run.
-func WarnOfNeeds(ctx context.Context, data *ProviderData, vhost string, needs []Need, diags *diag.Diagnostics) {
+func WarnOfNeeds(ctx context.Context, data *run.Data, vhost string, needs []Need, diags *diag.Diagnostics) {
 	var missing []Need
 	err := data.Client.View(ctx, vhost, func(in *topology.Topology) {
 		missing = slices.DeleteFunc(slices.Clone(needs), func(n Need) bool { return n.in(in) || data.Names.Planned(objectName(n.Kind, n.Name, vhost)) })
 	})
 	if err != nil {
-		AddPlanError(diags, err)
+		diagnostics.AddPlanError(diags, err)
 		return
 	}
 	for _, need := range missing {
 		exists, err := need.exists(ctx, data.Client, vhost)
 		switch {
 		case err != nil:
-			AddError(diags, "Broker Not Read", err)
+			diagnostics.AddError(diags, "Broker Not Read", err)
 			return
 		case !exists:
 			text := "The apply fails unless the same run creates it first. " + need.text(vhost)
-			diags.AddAttributeWarning(Path(need.Attribute), need.Summary, Locate(need.Attribute, text))
+			diags.AddAttributeWarning(diagnostics.Path(need.Attribute), need.Summary, diagnostics.Locate(need.Attribute, text))
 		}
 	}
 }

@@ -1,16 +1,17 @@
-package tfkit
+package lifecycle
 
 import (
 	"context"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
 // NotEmptyError says which queues kept a removal from starting.
 type NotEmptyError []broker.Counts
 
-func (e NotEmptyError) Error() string { return "queues hold messages: " + CountsText(e) }
+func (e NotEmptyError) Error() string { return "queues hold messages: " + diagnostics.CountsText(e) }
 
 // ProveEmpty returns a [NotEmptyError] when queues hold messages, or may hold
 // some, and the errors of [broker.Client.ProveEmpty].

@@ -1,4 +1,4 @@
-package tfkit
+package lifecycle
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -54,7 +55,7 @@ func (d *Drain) Run(ctx context.Context, diags *diag.Diagnostics) bool {
 	var half *removalError
 	switch {
 	case errors.As(err, &half):
-		AddError(diags, "Tiers Not Removed", half.err)
+		diagnostics.AddError(diags, "Tiers Not Removed", half.err)
 		return false
 	case err != nil && ctx.Err() == nil:
 		diags.AddAttributeWarning(path.Root("draining"), "Tiers Not Removed",

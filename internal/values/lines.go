@@ -1,4 +1,4 @@
-package tfkit
+package values
 
 import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"

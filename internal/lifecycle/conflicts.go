@@ -1,4 +1,4 @@
-package tfkit
+package lifecycle
 
 import (
 	"context"

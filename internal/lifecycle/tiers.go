@@ -1,4 +1,4 @@
-package tfkit
+package lifecycle
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // TierQueues returns the queues of the tiers, of which it knows only the names.
@@ -25,7 +26,7 @@ func TierNames(tiers []retry.Tier) types.List {
 	for _, tier := range tiers {
 		names = append(names, tier.Queue)
 	}
-	return textList(names)
+	return values.TextList(names)
 }
 
 // PlanDraining plans what stays of the tiers that drain. before and planned are
@@ -33,15 +34,15 @@ func TierNames(tiers []retry.Tier) types.List {
 // last refresh found one empty, only the update can tell, because messages may
 // arrive until then. A draining tier that is wanted again drains no more.
 func PlanDraining(draining types.List, before, planned types.Object, drained bool) types.List {
-	wanted := LinesOf(planned).Queues
+	wanted := values.LinesOf(planned).Queues
 	isWanted := func(name string) bool { _, is := wanted[name]; return is }
 	switch {
 	case draining.IsNull():
-		return textList(nil)
-	case planned.IsUnknown(), drained, !containsAll(wanted, LinesOf(before).Queues):
+		return values.TextList(nil)
+	case planned.IsUnknown(), drained, !containsAll(wanted, values.LinesOf(before).Queues):
 		return types.ListUnknown(types.StringType)
 	default:
-		return textList(slices.DeleteFunc(Texts(draining), isWanted))
+		return values.TextList(slices.DeleteFunc(values.Texts(draining), isWanted))
 	}
 }
 

@@ -1,4 +1,4 @@
-package tfkit
+package run
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 )
 
 // TimeoutError is why the context of [WithTimeout] ended. It is a
@@ -54,5 +55,5 @@ func Afterwards(ctx context.Context, limit time.Duration) (context.Context, cont
 // AddInterrupted adds the error of a create that was interrupted. The state must get what
 // it was to make: Terraform then marks the resource as tainted.
 func AddInterrupted(diags *diag.Diagnostics, title string, err error) {
-	AddError(diags, title, fmt.Errorf("%w; no message is lost; the next apply removes what was made and creates it again, or, after terraform untaint, makes what is missing", err))
+	diagnostics.AddError(diags, title, fmt.Errorf("%w; no message is lost; the next apply removes what was made and creates it again, or, after terraform untaint, makes what is missing", err))
 }

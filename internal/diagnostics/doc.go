@@ -1,0 +1,2 @@
+// Package diagnostics turns errors and problems into diagnostics of Terraform.
+package diagnostics
