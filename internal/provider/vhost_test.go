@@ -1,0 +1,99 @@
+package provider_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
+)
+
+// withVHost are resources, each with a configuration that names no virtual host.
+var withVHost = map[string]config{
+	"rabbitmq_delay_destination": {"network": "delays", "queue": "orders"},
+	"rabbitmq_redrive":           {"queue": "orders.parking"},
+	"rabbitmq_discard":           {"queue": "orders.parking", "all": true},
+}
+
+// unreachable is a provider block with a default virtual host, and without a broker to
+// ask: what a plan says of the virtual host does not depend on one.
+func unreachable(vhost any) config {
+	return config{"endpoint": protocol.Unknown, "vhost": vhost}
+}
+
+// TestDefaultVHostIsPlanned: the provider's virtual host stands in for a missing one only.
+func TestDefaultVHostIsPlanned(t *testing.T) {
+	for resource, block := range withVHost {
+		t.Run(resource, func(t *testing.T) {
+			for _, test := range []struct{ provider, own, want any }{
+				{nil, nil, "/"},
+				{"shop", nil, "shop"},
+				{"shop", "own", "own"},
+				{"shop", protocol.Unknown, protocol.Unknown},
+				{protocol.Unknown, nil, protocol.Unknown},
+				{protocol.Unknown, "own", "own"},
+			} {
+				p := planIn(t, resource, unreachable(test.provider), block.with("vhost", test.own), protocol.State{})
+				if got := protocol.Go(protocol.At(p.Planned, "vhost")); got != test.want {
+					t.Errorf("provider %v, resource %v: vhost is planned as %v, expected %v", test.provider, test.own, got, test.want)
+				}
+				id, hasID := protocol.Go(protocol.At(p.Planned, "id")).(string)
+				if want, known := test.want.(string); hasID && known && !strings.HasSuffix(id, "@"+want) {
+					t.Errorf("provider %v, resource %v: id is planned as %q", test.provider, test.own, id)
+				}
+			}
+		})
+	}
+}
+
+// TestChangeOfDefaultVHost: it replaces what has the default, and only that.
+func TestChangeOfDefaultVHost(t *testing.T) {
+	for resource, block := range withVHost {
+		t.Run(resource, func(t *testing.T) {
+			before := planIn(t, resource, unreachable("shop"), block, protocol.State{})
+			state := protocol.State{Value: settled(t, before.Planned), Private: before.Private}
+			if p := planIn(t, resource, unreachable("shop"), block, state); len(p.Replace) > 0 {
+				t.Errorf("without a change, %v asks for a replacement", p.Replace)
+			}
+			for provider, want := range map[any]any{"other": "other", nil: "/", protocol.Unknown: protocol.Unknown} {
+				p := planIn(t, resource, unreachable(provider), block, state)
+				if got := protocol.Go(protocol.At(p.Planned, "vhost")); !slices.Contains(p.Replace, "vhost") || got != want {
+					t.Errorf("with %v as the provider's vhost, %v is planned, and %v asks for a replacement", provider, got, p.Replace)
+				}
+			}
+			if p := planIn(t, resource, unreachable("other"), block.with("vhost", "shop"), state); len(p.Replace) > 0 {
+				t.Errorf("a resource that names its virtual host is replaced: %v", p.Replace)
+			}
+		})
+	}
+}
+
+func planIn(t *testing.T, resource string, provider, block config, state protocol.State) protocol.Plan {
+	t.Helper()
+	s := newServer(t)
+	if found := s.Configure(t, provider); len(found) > 0 {
+		t.Fatal(found)
+	}
+	p := s.Plan(t, resource, block, state)
+	if len(p.Diagnostics.Errors()) > 0 {
+		t.Fatal(p.Diagnostics)
+	}
+	return p
+}
+
+// settled is a planned value as a state, with null for what was not known.
+func settled(t *testing.T, planned tftypes.Value) tftypes.Value {
+	t.Helper()
+	state, err := tftypes.Transform(planned, func(_ *tftypes.AttributePath, v tftypes.Value) (tftypes.Value, error) {
+		if !v.IsKnown() {
+			return tftypes.NewValue(v.Type(), nil), nil
+		}
+		return v, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
