@@ -76,7 +76,11 @@ func (s amqpSettings) first(c *Client) int {
 // listener only: the password must not travel in clear text because nobody
 // said where to connect.
 func (s amqpSettings) dialer(ctx context.Context, c *Client, at int) (messages.Dialer, error) {
-	d := messages.Dialer{Username: c.username, Password: c.password, TLS: s.tls}
+	username, password, err := c.login(ctx)
+	d := messages.Dialer{Username: username, Password: password, TLS: s.tls}
+	if err != nil {
+		return d, err
+	}
 	if len(s.given) > 0 {
 		u := s.given[at]
 		port := u.Port()
@@ -292,9 +296,9 @@ func (d *dialing) failure(ctx context.Context, err error) error {
 	case errors.Is(err, messages.ErrVhost):
 		return c.vhostError(ctx, d.vhost)
 	case errors.As(err, &refused):
-		return &CredentialsError{Endpoint: d.address, Username: c.username, Reason: refused.Reason}
+		return c.refusal(d.address, refused.Reason)
 	case errors.As(err, &limit):
-		return &ConnectionLimitError{Address: d.address, Vhost: d.vhost, Username: c.username, Of: limit.Of(), Reason: limit.Reason}
+		return &ConnectionLimitError{Address: d.address, Vhost: d.vhost, Username: c.Username(), Of: limit.Of(), Reason: limit.Reason}
 	}
 	failure := &AMQPError{Address: d.address, Problem: amqpProblem(err), Tries: d.tries, Elapsed: time.Since(d.began), Down: c.DownText(ctx), Err: err}
 	if len(d.failures) > 1 {
@@ -350,7 +354,7 @@ func (c *Client) amqpError(ctx context.Context, address string, err error) error
 	if errors.As(err, &unavailable) {
 		return err // AMQP works, the queue does not
 	}
-	return &AMQPError{Address: address, Problem: err.Error(), Err: err}
+	return c.unlessExpired(address, &AMQPError{Address: address, Problem: err.Error(), Err: err})
 }
 
 // amqpSession gives the errors of a session their address, and connects again when the

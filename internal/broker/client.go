@@ -26,6 +26,7 @@ type Client struct {
 	addresses addresses
 	username  string
 	password  string
+	token     *token
 	headers   http.Header
 	transport *http.Transport
 	retry     retryPolicy
@@ -101,6 +102,7 @@ func New(cfg Config) (*Client, error) {
 		addresses: addresses{list: endpoints},
 		username:  cfg.Username,
 		password:  cfg.Password,
+		token:     newToken(cfg.Token),
 		headers:   headers,
 		transport: transport,
 		retry:     newRetryPolicy(cfg),
@@ -122,9 +124,6 @@ func (c *Client) Endpoint() string { return c.addresses.list[c.addresses.current
 
 // StatisticsInterval returns how often the broker renews its counts of messages.
 func (c *Client) StatisticsInterval() time.Duration { return c.statistics }
-
-// Username returns the name of the user that makes the requests.
-func (c *Client) Username() string { return c.username }
 
 // AMQP returns the settings of an AMQP connection to the same broker, of several
 // addresses to the first one that is tried. Without an AMQP endpoint in the

@@ -33,6 +33,8 @@ type Config struct {
 	Endpoint string
 	Username string
 	Password string
+	// Token is an OAuth 2 access token that stands in for Username and Password.
+	Token string
 	// Insecure switches the check of the broker's certificate off.
 	Insecure bool
 	// CACertFile holds PEM certificates to trust instead of the system's.
@@ -45,7 +47,7 @@ type Config struct {
 	// not used for AMQP.
 	Proxy string
 	// Headers are sent with every request, for gateways in front of the
-	// broker. An Authorization header replaces user name and password.
+	// broker. An Authorization header replaces user name and password over HTTP.
 	Headers map[string]string
 	// RequestTimeout limits one try of one request; 0 means 30 s.
 	RequestTimeout time.Duration
@@ -117,10 +119,17 @@ func parseURL(field, what, text string, schemes ...string) (*url.URL, error) {
 }
 
 func (cfg Config) checkCredentials() error {
+	own := false
 	for name := range cfg.Headers {
-		if http.CanonicalHeaderKey(name) == "Authorization" {
-			return nil
-		}
+		own = own || http.CanonicalHeaderKey(name) == "Authorization"
+	}
+	switch {
+	case own && cfg.Token != "":
+		return wrong("Headers", "the headers hold an Authorization, which the token needs for itself: leave out one of the two")
+	case cfg.Token != "":
+		return cfg.checkToken()
+	case own:
+		return nil
 	}
 	if cfg.Username == "" {
 		return wrong("Username", "the user name is empty: every request to the management API needs a user")
@@ -136,6 +145,9 @@ func (cfg Config) headers() (http.Header, error) {
 	headers := http.Header{}
 	if cfg.UserAgent != "" {
 		headers.Set("User-Agent", cfg.UserAgent)
+	}
+	if cfg.Token != "" {
+		headers.Set("Authorization", "Bearer "+cfg.Token)
 	}
 	for name, value := range cfg.Headers {
 		if !validHeaderName(name) {

@@ -205,9 +205,13 @@ func (c *Client) deleteUnwatched(ctx context.Context, vhost, queue string, reaso
 func (c *Client) cannotWatch(vhost, queue, needs string, err error) error {
 	var refused *messages.RefusedError
 	if errors.As(err, &refused) {
+		if err := c.unlessExpired(c.Endpoint(), refused); is[*CredentialsError](err) {
+			return err
+		}
 		return &PermissionError{
 			Operation: fmt.Sprintf("keep the messages that come while queue %q in vhost %q is deleted", queue, vhost),
-			Username:  c.username,
+			Username:  c.Username(),
+			Token:     c.UsesToken(),
 			Vhost:     vhost,
 			Object:    fmt.Sprintf("queue %q", queue),
 			Needs:     needs,

@@ -81,9 +81,16 @@ type CredentialsError struct {
 	Username string
 	// Reason is the broker's own: "Login failed", "Not management user".
 	Reason string
+	// Token says that it is a token that the broker refuses, and Expired since when it
+	// cannot be used, such as "expired at 2026-01-02T15:04:05Z", "" if it is not that.
+	Token   bool
+	Expired string
 }
 
 func (e *CredentialsError) Error() string {
+	if e.Token {
+		return e.tokenProblem()
+	}
 	advice := "check username and password"
 	if strings.Contains(strings.ToLower(e.Reason), "management") {
 		advice = "give the user a tag that admits it to the management API: " + tagCommand(e.Username, "management")
@@ -96,7 +103,9 @@ type PermissionError struct {
 	// Operation continues "could not …".
 	Operation string
 	Username  string
-	Vhost     string
+	// Token says that the user is one of a token.
+	Token bool
+	Vhost string
 	// Object is the queue, exchange or policy, such as `queue "orders"`.
 	Object string
 	// Needs are the permissions RabbitMQ asks for.
@@ -119,12 +128,12 @@ func (e *PermissionError) Error() string {
 	}
 	text += fmt.Sprintf(" (the broker says %q)", e.Reason)
 	if e.Tag != "" {
-		return text + "; grant it with: " + tagCommand(e.Username, e.Tag)
+		return text + "; grant it " + tagFrom(e.Tag, e.Username, e.Token)
 	}
 	if strings.Contains(e.Object, ` "amq.`) {
 		return text + `; names that begin with "amq." belong to RabbitMQ: choose another name`
 	}
-	return text + "; grant it with: " + grantCommand(e.Vhost, e.Username)
+	return text + "; grant it " + permissionsFrom(e.Vhost, e.Username, e.Token)
 }
 
 // grantCommand is the command that gives a user permissions, with a warning: it
@@ -144,7 +153,9 @@ func tagCommand(user, tag string) string {
 type VhostError struct {
 	Endpoint string
 	Username string
-	Vhost    string
+	// Token says that the user is one of a token.
+	Token bool
+	Vhost string
 	// Exists is true when the virtual host is known to exist. When it is
 	// false, All says whether that is certain.
 	Exists bool
@@ -154,15 +165,15 @@ type VhostError struct {
 }
 
 func (e *VhostError) Error() string {
-	grant := grantCommand(e.Vhost, e.Username)
+	from := permissionsFrom(e.Vhost, e.Username, e.Token)
 	switch {
 	case e.Exists:
-		return fmt.Sprintf("the user %q has no access to the virtual host %q at %s; grant it with: %s", e.Username, e.Vhost, e.Endpoint, grant)
+		return fmt.Sprintf("the user %q has no access to the virtual host %q at %s; grant it %s", e.Username, e.Vhost, e.Endpoint, from)
 	case e.All:
 		return fmt.Sprintf("there is no virtual host %q at %s; create it or correct the name", e.Vhost, e.Endpoint)
 	default:
-		return fmt.Sprintf("there is no virtual host %q at %s, or the user %q has no access to it; correct the name, create it, or grant access with: %s",
-			e.Vhost, e.Endpoint, e.Username, grant)
+		return fmt.Sprintf("there is no virtual host %q at %s, or the user %q has no access to it; correct the name, create it, or grant access %s",
+			e.Vhost, e.Endpoint, e.Username, from)
 	}
 }
 

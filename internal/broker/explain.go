@@ -72,16 +72,20 @@ func (c *Client) whoami(ctx context.Context) ([]string, error) {
 	})
 	var answer *APIError
 	if errors.As(err, &answer) && answer.Status == http.StatusUnauthorized {
-		return nil, &CredentialsError{Endpoint: c.Endpoint(), Username: c.username, Reason: answer.Reason}
+		return nil, c.refusal(c.Endpoint(), answer.Reason)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var user struct {
+		Name string              `json:"name"`
 		Tags rabbithole.UserTags `json:"tags"`
 	}
 	if err := k.decode(&user); err != nil {
 		return nil, err
+	}
+	if c.token != nil {
+		c.token.user.Store(&user.Name)
 	}
 	return user.Tags, nil
 }
@@ -127,7 +131,8 @@ func (c *Client) vhostError(ctx context.Context, vhost string) error {
 	}
 	return &VhostError{
 		Endpoint: c.Endpoint(),
-		Username: c.username,
+		Username: c.Username(),
+		Token:    c.UsesToken(),
 		Vhost:    vhost,
 		Exists:   slices.Contains(visible, vhost),
 		All:      slices.Contains(tags, "administrator") || slices.Contains(tags, "monitoring"),
@@ -135,9 +140,13 @@ func (c *Client) vhostError(ctx context.Context, vhost string) error {
 }
 
 func (c *Client) permissionError(ctx context.Context, op operation, answer *APIError) error {
+	if err := c.unlessExpired(c.Endpoint(), answer); is[*CredentialsError](err) {
+		return err
+	}
 	e := &PermissionError{
 		Operation: op.text,
-		Username:  c.username,
+		Username:  c.Username(),
+		Token:     c.UsesToken(),
 		Vhost:     op.vhost,
 		Object:    op.object,
 		Needs:     op.needs,

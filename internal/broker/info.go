@@ -164,7 +164,7 @@ func (k *call) readOverview(query url.Values, o *overview) error {
 	})
 	var answer *APIError
 	if errors.As(err, &answer) && answer.Status == http.StatusUnauthorized {
-		return &CredentialsError{Endpoint: k.url().String(), Username: k.client.username, Reason: answer.Reason}
+		return k.client.refusal(k.url().String(), answer.Reason)
 	}
 	if err != nil {
 		return err

@@ -88,5 +88,5 @@ func (c *Client) PassError(ctx context.Context, vhost, queue string, err error) 
 	case errors.As(err, &refused):
 		return fmt.Errorf("queue %q in vhost %q: a consumer has it for its own: %w", queue, vhost, refused)
 	}
-	return err
+	return c.unlessExpired(c.Endpoint(), err)
 }

@@ -43,7 +43,7 @@ func (c *Client) loadShovels(ctx context.Context, vhost string, s *Shovels) erro
 	var refused *PermissionError
 	switch {
 	case errors.As(err, &refused):
-		s.Unknown = fmt.Sprintf("the user %q lacks the tag policymaker", c.username)
+		s.Unknown = fmt.Sprintf("the user %q lacks the tag policymaker", c.Username())
 		return nil
 	case isNotFound(err):
 		s.Unknown = "the broker does not list them"

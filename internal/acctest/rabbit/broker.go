@@ -84,8 +84,10 @@ type Options struct {
 	// Plugins are enabled besides rabbitmq_management.
 	Plugins []string
 	// ExtraConfig is appended to rabbitmq.conf. "{dir}" in it stands for the folder with
-	// the copies of the TLS files, ca.pem, cert.pem and key.pem.
+	// the copies of the TLS files, ca.pem, cert.pem and key.pem, and with Files.
 	ExtraConfig string
+	// Files are the texts of further files, by name.
+	Files map[string]string
 	// FastStatistics makes the broker renew its counts every [FastStatisticsInterval].
 	FastStatistics bool
 	// IPv6 moves the management listener from 127.0.0.1 to ::1.

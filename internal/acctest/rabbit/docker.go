@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,6 +133,7 @@ func (c *container) configure(ctx context.Context, o Options, inside ports) erro
 		"advanced.config":     o.advancedConfig(),
 		"enabled_plugins":     o.plugins(),
 	}
+	maps.Copy(files, o.Files)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -123,6 +124,7 @@ func (n *node) writeFiles(o Options, p ports) error {
 		"enabled_plugins": o.plugins(),
 		"env.conf":        "",
 	}
+	maps.Copy(files, o.Files)
 	for name, text := range files {
 		if err := os.WriteFile(n.path(name), []byte(text), 0o644); err != nil {
 			return err
