@@ -37,9 +37,13 @@ func CheckPermissions(ctx context.Context, client *broker.Client, vhost string, 
 		return
 	}
 	if len(missing) > 0 {
-		diags.AddError("Permission Missing",
-			fmt.Sprintf("User %q lacks permissions in virtual host %q that %s needs:\n\n  %s\n\nGrant them with rabbitmqctl set_permissions, or configure the provider with another user. "+
-				"set_permissions replaces the user's patterns: include the existing ones.", client.Username(), vhost, needer, strings.Join(missing, "\n  ")))
+		advice := "Grant them with rabbitmqctl set_permissions, or configure the provider with another user. " +
+			"set_permissions replaces the user's patterns: include the existing ones."
+		if client.UsesToken() {
+			advice = "Add them to the scopes of the token: a tag is <resource_server_id>.tag:policymaker."
+		}
+		diags.AddError("Permission Missing", fmt.Sprintf("User %q lacks permissions in virtual host %q that %s needs:\n\n  %s\n\n%s",
+			client.Username(), vhost, needer, strings.Join(missing, "\n  "), advice))
 	}
 }
 

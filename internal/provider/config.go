@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -23,6 +24,7 @@ type model struct {
 	Endpoint            types.String `tfsdk:"endpoint"`
 	Username            types.String `tfsdk:"username"`
 	Password            types.String `tfsdk:"password"`
+	Token               types.String `tfsdk:"token"`
 	VHost               types.String `tfsdk:"vhost"`
 	AMQPEndpoint        types.String `tfsdk:"amqp_endpoint"`
 	Insecure            types.Bool   `tfsdk:"insecure"`
@@ -66,8 +68,6 @@ func (m model) hasUnknown() bool {
 func (m model) settings(ctx context.Context, diags *diag.Diagnostics) broker.Config {
 	config := broker.Config{
 		Endpoint:       required(diags, "endpoint", m.Endpoint, "RABBITMQ_ENDPOINT", "the address of the management API, such as http://localhost:15672"),
-		Username:       required(diags, "username", m.Username, "RABBITMQ_USERNAME", "the user of the management API"),
-		Password:       required(diags, "password", m.Password, "RABBITMQ_PASSWORD", "the password of that user"),
 		AMQPEndpoint:   optional(m.AMQPEndpoint, "RABBITMQ_AMQP_ENDPOINT"),
 		Insecure:       insecure(diags, m.Insecure),
 		CACertFile:     optional(m.CACertFile, "RABBITMQ_CACERT"),
@@ -77,12 +77,30 @@ func (m model) settings(ctx context.Context, diags *diag.Diagnostics) broker.Con
 		RequestTimeout: requestTimeout(diags, m.RequestTimeout),
 		MaxRetries:     int(m.MaxRetries.ValueInt64()),
 	}
+	m.logIn(&config, diags)
 	if !m.MaxRetries.IsNull() && config.MaxRetries == 0 {
 		config.MaxRetries = -1 // the client's word for "none"
 	}
 	config.MaxParallelRequests = int(m.MaxParallelRequests.ValueInt64())
 	diags.Append(m.Headers.ElementsAs(ctx, &config.Headers, false)...)
 	return config
+}
+
+// logIn fills in a token, or else a user name and a password. What the block has of either
+// rules out the other one's environment: only there can both be set.
+func (m model) logIn(config *broker.Config, diags *diag.Diagnostics) {
+	passwordBlock := !m.Username.IsNull() || !m.Password.IsNull()
+	if !passwordBlock {
+		config.Token = strings.TrimSpace(optional(m.Token, "RABBITMQ_TOKEN"))
+	}
+	if config.Token == "" {
+		config.Username = required(diags, "username", m.Username, "RABBITMQ_USERNAME", "the user of the management API, or a token")
+		config.Password = required(diags, "password", m.Password, "RABBITMQ_PASSWORD", "the password of that user, or a token")
+		return
+	}
+	if m.Token.IsNull() && os.Getenv("RABBITMQ_PASSWORD") != "" {
+		diags.AddError("Token and Password", "Both RABBITMQ_TOKEN and RABBITMQ_PASSWORD are in the environment. Unset one of them, or set the other one in the provider block.")
+	}
 }
 
 func optional(value types.String, variable string) string {
@@ -129,7 +147,7 @@ func requestTimeout(diags *diag.Diagnostics, value types.String) time.Duration {
 // attributeOf names the attribute of each field of [broker.Config] that can be
 // wrong.
 var attributeOf = map[string]string{
-	"Endpoint": "endpoint", "Username": "username", "AMQPEndpoint": "amqp_endpoint", "CACertFile": "cacert_file",
+	"Endpoint": "endpoint", "Username": "username", "Token": "token", "AMQPEndpoint": "amqp_endpoint", "CACertFile": "cacert_file",
 	"ClientCertFile": "clientcert_file", "ClientKeyFile": "clientkey_file", "Proxy": "proxy", "Headers": "headers",
 }
 

@@ -61,7 +61,7 @@ func newServer(t *testing.T) *protocol.Server {
 // variables are all that the provider reads from its environment.
 var variables = []string{
 	"RABBITMQ_ENDPOINT", "RABBITMQ_USERNAME", "RABBITMQ_PASSWORD", "RABBITMQ_AMQP_ENDPOINT", "RABBITMQ_INSECURE",
-	"RABBITMQ_CACERT", "RABBITMQ_CLIENTCERT", "RABBITMQ_CLIENTKEY", "RABBITMQ_PROXY", "RABBITMQ_VHOST",
+	"RABBITMQ_CACERT", "RABBITMQ_CLIENTCERT", "RABBITMQ_CLIENTKEY", "RABBITMQ_PROXY", "RABBITMQ_VHOST", "RABBITMQ_TOKEN",
 }
 
 // plan configures a provider, plans a chain and returns all diagnostics. None
@@ -122,6 +122,9 @@ func precedences(t *testing.T) []precedence {
 			return found.Errors()[0].Summary
 		}
 		request := one.Take()[0]
+		if request.Username == "" {
+			return request.Header.Get("Authorization")
+		}
 		return request.Username + ":" + request.Password
 	}
 	which := func(block config) string {
@@ -151,6 +154,10 @@ func precedences(t *testing.T) []precedence {
 		{
 			"password", "RABBITMQ_PASSWORD", "configured", "environment", connection(one.URL), login,
 			"terraform:configured", "terraform:environment", "Missing Provider Configuration",
+		},
+		{
+			"token", "RABBITMQ_TOKEN", "configured", " environment\n", connection(one.URL).with("username", nil).with("password", nil), login,
+			"Bearer configured", "Bearer environment", "Missing Provider Configuration",
 		},
 		{
 			"proxy", "RABBITMQ_PROXY", one.URL, two.URL, connection("http://192.0.2.1:15672").with("request_timeout", "100ms"), which,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -26,11 +27,17 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 			},
 			"username": schema.StringAttribute{
 				Optional:            true,
-				MarkdownDescription: "User of the management API. Required here or as `RABBITMQ_USERNAME`.",
+				MarkdownDescription: "User of the management API. Required here or as `RABBITMQ_USERNAME`, unless `token` is set.",
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
-				MarkdownDescription: "Password of the user. Required here or as `RABBITMQ_PASSWORD`.",
+				MarkdownDescription: "Password of the user. Required here or as `RABBITMQ_PASSWORD`, unless `token` is set.",
+			},
+			"token": schema.StringAttribute{
+				Optional: true, Sensitive: true,
+				Validators: []validator.String{stringvalidator.LengthAtLeast(1), stringvalidator.ConflictsWith(path.MatchRoot("username"), path.MatchRoot("password"))},
+				MarkdownDescription: "OAuth 2 access token instead of `username` and `password`, for the management API and AMQP. The broker needs the plugin `rabbitmq_auth_backend_oauth2`. " +
+					"The token must be valid until the end of the run. Environment: `RABBITMQ_TOKEN`, unless the block has `username` or `password`. Default: none.",
 			},
 			"vhost": schema.StringAttribute{
 				Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
