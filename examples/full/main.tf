@@ -60,5 +60,5 @@ output "objects" {
 
 output "diagram" {
   description = "The same as a Mermaid flowchart."
-  value       = rabbitmq_retry_chain.orders.diagram
+  value       = provider::rabbitmq::topology_diagram(rabbitmq_retry_chain.orders.topology)
 }

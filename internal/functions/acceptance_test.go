@@ -37,6 +37,9 @@ output "exponential" { value = provider::rabbitmq::exponential_backoff("10s", 1.
 output "linear" { value = provider::rabbitmq::linear_backoff("0s", "90s", "1h", 3) }
 output "schedule" { value = provider::rabbitmq::retry_schedule(["60s"]) }
 output "key" { value = provider::rabbitmq::delay_key({ unit = "1s", levels = 4 }, "5s", "eu.orders") }
+output "diagram" {
+  value = provider::rabbitmq::topology_diagram({ exchanges = { e = "fanout" }, queues = {}, bindings = {}, policies = {} })
+}
 output "none" { value = provider::rabbitmq::retry_schedule([]) }
 `)
 	acctest.Run(t, w, "apply", "-auto-approve", "-input=false")
@@ -45,6 +48,7 @@ output "none" { value = provider::rabbitmq::retry_schedule([]) }
 		"exponential": `["10s", "11s", "12s", "12s"]`,
 		"linear":      `["0s", "1m30s", "3m"]`,
 		"key":         `"0.1.0.1.eu.orders"`,
+		"diagram":     `"flowchart LR\n  n1([\"e\"])\n"`,
 		"none":        `[{"attempt": 1, "elapsed": "0s", "wait": "0s"}]`,
 		"schedule":    `[{"attempt": 1, "elapsed": "0s", "wait": "0s"}, {"attempt": 2, "elapsed": "1m", "wait": "1m"}]`,
 	}

@@ -12,5 +12,6 @@ func All() []func() function.Function {
 		func() function.Function { return retrySchedule{} },
 		func() function.Function { return delayKey{} },
 		func() function.Function { return prometheusAlerts{} },
+		func() function.Function { return topologyDiagram{} },
 	}
 }

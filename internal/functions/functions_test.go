@@ -73,6 +73,12 @@ func value(ty tftypes.Type, from any) tftypes.Value {
 	if n, ok := from.(network); ok {
 		return tftypes.NewValue(ty, map[string]tftypes.Value{"unit": tftypes.NewValue(tftypes.String, n.unit), "levels": tftypes.NewValue(tftypes.Number, n.levels)})
 	}
+	switch from := from.(type) {
+	case lines:
+		return from.value(ty)
+	case tftypes.Value:
+		return from
+	}
 	list, ok := from.([]any)
 	if !ok {
 		return tftypes.NewValue(ty, from)

@@ -43,7 +43,7 @@ func TestUnknownConfigurationIsNotEmpty(t *testing.T) {
 			}
 			for path, want := range map[string]any{
 				"id": "orders@/", "attempts": int64(3), "total_delay": "6s", "retry_exchange": "orders.retry", "tiers[1].queue": "orders.attempt.5s",
-				"topology": protocol.Unknown, "diagram": protocol.Unknown, "work_queue.delivery_limit": protocol.Unknown,
+				"topology": protocol.Unknown, "work_queue.delivery_limit": protocol.Unknown,
 			} {
 				if got := protocol.Go(protocol.At(p.Planned, path)); got != want {
 					t.Errorf("%s is planned as %v, expected %v", path, got, want)

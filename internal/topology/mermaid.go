@@ -7,7 +7,8 @@ import (
 
 // Mermaid draws the topology as a Mermaid flowchart: exchanges as rounded
 // boxes, queues as cylinders, bindings as arrows with their line as text,
-// dead-letter and alternate exchanges as dotted arrows. Exchanges and queues of
+// dead-letter and alternate exchanges as dotted arrows, also of a policy that
+// matches one queue only. Exchanges and queues of
 // others appear where an arrow starts or ends.
 func (t *Topology) Mermaid() string {
 	d := drawing{ids: map[string]string{}}
@@ -28,6 +29,12 @@ func (t *Topology) Mermaid() string {
 	for _, q := range t.Queues() {
 		if dlx, set := q.Arguments[DeadLetterExchange].(string); set {
 			d.arrow("-.->", KindQueue, q.Name, KindExchange, dlx, deadLetterLabel(q))
+		}
+	}
+	for _, p := range t.Policies() {
+		dlx := p.Definition.String(KeyDeadLetterExchange)
+		if m := newMatcher(unmarked(p.Pattern)); m.exact && dlx != "" {
+			d.arrow("-.->", KindQueue, m.prefix, KindExchange, dlx, "dead letters, by policy "+p.Name)
 		}
 	}
 	for _, e := range t.Exchanges() {

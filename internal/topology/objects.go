@@ -148,8 +148,14 @@ func (b Binding) Label() string {
 		label += "exchange "
 	}
 	label += b.Destination
+	return label + b.labelEnd()
+}
+
+// labelEnd is what follows the name of the destination in a label.
+func (b Binding) labelEnd() string {
+	text := ""
 	if b.RoutingKey != "" {
-		label += " (" + b.RoutingKey + ")"
+		text += " (" + b.RoutingKey + ")"
 	}
 	own := Arguments{}
 	for key, value := range b.Arguments {
@@ -158,9 +164,9 @@ func (b Binding) Label() string {
 		}
 	}
 	if len(own) > 0 {
-		label += " {" + own.Text() + "}"
+		text += " {" + own.Text() + "}"
 	}
-	return label
+	return text
 }
 
 // Line describes the binding in one line, without its source and destination.

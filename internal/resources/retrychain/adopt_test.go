@@ -187,7 +187,7 @@ func differences() map[string]difference {
 		"one delay more": {
 			change: func(h *handMade) { h.addTier("orders.retry.2s", "3s", 3000) },
 			plan: []string{
-				"attempts", "delays", "diagram", "draining", "tiers", "total_delay",
+				"attempts", "delays", "draining", "tiers", "total_delay",
 				"bindings ~ orders.retry -> orders.parking",
 				"bindings - orders.retry -> orders.retry.3s", "bindings - orders.return.3s -> orders",
 				"exchanges - orders.return.3s", "queues - orders.retry.3s",
@@ -196,7 +196,7 @@ func differences() map[string]difference {
 		"one delay less": {
 			config: map[string]any{"delays": []any{"1s", "2s", "3s"}},
 			plan: []string{
-				"attempts", "delays", "diagram", "tiers", "total_delay",
+				"attempts", "delays", "tiers", "total_delay",
 				"bindings ~ orders.retry -> orders.parking",
 				"bindings + orders.retry -> orders.retry.3s", "bindings + orders.return.3s -> orders",
 				"exchanges + orders.return.3s", "queues + orders.retry.3s",
@@ -228,7 +228,7 @@ func differences() map[string]difference {
 		},
 		"a source": {
 			change: func(h *handMade) { h.bind("amq.fanout", "orders", nil) },
-			plan:   []string{"work_queue", "bindings - amq.fanout -> orders", "diagram"},
+			plan:   []string{"work_queue", "bindings - amq.fanout -> orders"},
 		},
 		"a parking queue that others share": {
 			change: func(h *handMade) {
@@ -307,7 +307,7 @@ func keyDifferences() map[string]difference {
 		"one delay less": {
 			config: map[string]any{"delays": []any{"1s", "2s", "2s"}},
 			plan: []string{
-				"attempts", "delays", "diagram", "tiers", "total_delay",
+				"attempts", "delays", "tiers", "total_delay",
 				"bindings + orders.retry.keys -> orders.attempt.2s.2 (orders.attempt.2s)",
 				"bindings + orders.retry.keys -> orders.parking (orders.attempt.2s.2)",
 				"bindings - orders.retry.keys -> orders.parking (orders.attempt.2s)",

@@ -40,7 +40,6 @@ type model struct {
 	Tiers           types.List   `tfsdk:"tiers"`
 	RetryExchange   types.String `tfsdk:"retry_exchange"`
 	RedriveExchange types.String `tfsdk:"redrive_exchange"`
-	Diagram         types.String `tfsdk:"diagram"`
 	Topology        types.Object `tfsdk:"topology"`
 	Draining        types.List   `tfsdk:"draining"`
 }

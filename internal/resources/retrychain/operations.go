@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
@@ -50,7 +49,6 @@ func (r *chainResource) readTopology(ctx context.Context, m *model, c retry.Chai
 	m.setTiers()
 	m.Topology = topologyValue(rest, wanted)
 	m.Draining = lifecycle.TierNames(draining)
-	m.Diagram = types.StringValue(wanted.Mermaid())
 	return !actual.Empty()
 }
 

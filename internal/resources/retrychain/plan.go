@@ -284,7 +284,7 @@ func (m *model) setTiers() {
 }
 
 func (m *model) setTopology(ctx context.Context, f *facts) {
-	m.Topology, m.Diagram = types.ObjectUnknown(topologyTypes), types.StringUnknown()
+	m.Topology = types.ObjectUnknown(topologyTypes)
 	if !m.isKnown(ctx) {
 		return
 	}
@@ -296,12 +296,10 @@ func (m *model) setTopology(ctx context.Context, f *facts) {
 		f = &facts{}
 	}
 	c = f.within(c)
-	wanted := c.Topology(f.Features)
-	m.Topology = topologyValue(wanted, nil)
+	m.Topology = topologyValue(c.Topology(f.Features), nil)
 	if c.Work.Existing && c.Work.Type == "" {
 		m.Topology = withUnknownPolicies(m.Topology)
 	}
-	m.Diagram = types.StringValue(wanted.Mermaid())
 }
 
 // setDraining plans what stays of tiers that are not wanted any more.

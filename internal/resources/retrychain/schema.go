@@ -37,7 +37,7 @@ func (r *chainResource) IdentitySchema(_ context.Context, _ resource.IdentitySch
 
 func (r *chainResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		Version: 1,
+		Version: 2,
 		MarkdownDescription: "Declares how a work queue retries: after each rejection the message waits in the next tier, comes back, and after the " +
 			"last one is parked. The plan shows every exchange, queue, binding and policy that this expands into.\n\n" +
 			"The consumer has one duty: `basic.reject` or `basic.nack` with `requeue=false` when it fails. It counts nothing and republishes nothing.",
@@ -296,10 +296,6 @@ func outputs() map[string]schema.Attribute {
 		"redrive_exchange": schema.StringAttribute{
 			Computed:            true,
 			MarkdownDescription: "Publish here what was taken out of the parking queue: it goes to the work queue with its routing key and starts again at the first attempt.",
-		},
-		"diagram": schema.StringAttribute{
-			Computed:            true,
-			MarkdownDescription: "The topology as a Mermaid flowchart, for a README or a pull request.",
 		},
 		"draining": schema.ListAttribute{
 			Computed: true, ElementType: types.StringType,

@@ -36,7 +36,7 @@ var unknownValues = []unknownValue{
 	{
 		name: "name", value: `"orders"`,
 		attributes: map[string]string{"name": "%s"},
-		unknown:    []string{"name", "id", "tiers", "topology", "diagram", "retry_exchange", "redrive_exchange", "work_queue.name", "parking_queue.name"},
+		unknown:    []string{"name", "id", "tiers", "topology", "retry_exchange", "redrive_exchange", "work_queue.name", "parking_queue.name"},
 		known: map[string]knownvalue.Check{
 			"attempts": knownvalue.Int64Exact(3), "total_delay": knownvalue.StringExact("1s200ms"), "work_queue.existing": knownvalue.Bool(false),
 		},
@@ -44,7 +44,7 @@ var unknownValues = []unknownValue{
 	{
 		name: "delay", value: `"1s"`, other: `"1500ms"`,
 		attributes: map[string]string{"delays": `["200ms", %s]`},
-		unknown:    []string{"delays.1", "total_delay", "tiers", "topology", "diagram"},
+		unknown:    []string{"delays.1", "total_delay", "tiers", "topology"},
 		known: map[string]knownvalue.Check{
 			"attempts": knownvalue.Int64Exact(3), "delays.0": knownvalue.StringExact("200ms"), "work_queue.name": knownvalue.StringExact("orders"),
 		},
@@ -52,31 +52,31 @@ var unknownValues = []unknownValue{
 	{
 		name: "delays", value: `["200ms", "1s"]`, other: `["1s", "200ms", "300ms"]`,
 		attributes: map[string]string{"delays": `%s`},
-		unknown:    []string{"delays", "attempts", "total_delay", "tiers", "topology", "diagram"},
+		unknown:    []string{"delays", "attempts", "total_delay", "tiers", "topology"},
 		known:      map[string]knownvalue.Check{"retry_exchange": knownvalue.StringExact("orders.retry"), "parking_queue.name": knownvalue.StringExact("orders.parking")},
 	},
 	{
 		name: "queue_type", value: `"classic"`,
 		attributes: map[string]string{"queue_type": "%s"},
-		unknown:    []string{"queue_type", "dead_letter_strategy", "work_queue.delivery_limit", "topology", "diagram"},
+		unknown:    []string{"queue_type", "dead_letter_strategy", "work_queue.delivery_limit", "topology"},
 		known:      map[string]knownvalue.Check{"attempts": knownvalue.Int64Exact(3), "tiers": knownvalue.ListSizeExact(2), "work_queue.name": knownvalue.StringExact("orders")},
 	},
 	{
 		name: "strategy", value: `"routing_key"`,
 		attributes: map[string]string{"strategy": "%s"},
-		unknown:    []string{"strategy", "tiers", "topology", "diagram", "work_queue.delivery_limit", "retry_exchange"},
+		unknown:    []string{"strategy", "tiers", "topology", "work_queue.delivery_limit", "retry_exchange"},
 		known:      map[string]knownvalue.Check{"attempts": knownvalue.Int64Exact(3), "redrive_exchange": knownvalue.StringExact("orders.redrive")},
 	},
 	{
 		name: "dead_letter_strategy", value: `"at-most-once"`,
 		attributes: map[string]string{"dead_letter_strategy": "%s"},
-		unknown:    []string{"dead_letter_strategy", "work_queue.overflow", "topology", "diagram"},
+		unknown:    []string{"dead_letter_strategy", "work_queue.overflow", "topology"},
 		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2)},
 	},
 	{
 		name: "work_queue.name", value: `"jobs"`,
 		attributes: map[string]string{"work_queue": "{ name = %s }"},
-		unknown:    []string{"work_queue.name", "topology", "diagram"},
+		unknown:    []string{"work_queue.name", "topology"},
 		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "work_queue.existing": knownvalue.Bool(false), "parking_queue.name": knownvalue.StringExact("orders.parking")},
 	},
 	{
@@ -88,13 +88,13 @@ var unknownValues = []unknownValue{
 	{
 		name: "work_queue.existing", value: "true",
 		attributes: map[string]string{"work_queue": `{ name = "application", existing = %s }`},
-		unknown:    []string{"work_queue.existing", "topology", "diagram"},
+		unknown:    []string{"work_queue.existing", "topology"},
 		known:      map[string]knownvalue.Check{"work_queue.name": knownvalue.StringExact("application"), "tiers": knownvalue.ListSizeExact(2)},
 	},
 	{
 		name: "source exchange", value: `"amq.topic"`, other: `"amq.fanout"`,
 		attributes: map[string]string{"work_queue": `{ bindings = [{ exchange = %s, routing_key = "order.#" }] }`},
-		unknown:    []string{"work_queue.bindings.0.exchange", "topology", "diagram"},
+		unknown:    []string{"work_queue.bindings.0.exchange", "topology"},
 		known:      map[string]knownvalue.Check{"work_queue.bindings.0.routing_key": knownvalue.StringExact("order.#"), "tiers": knownvalue.ListSizeExact(2)},
 	},
 	{
@@ -106,7 +106,7 @@ var unknownValues = []unknownValue{
 		name: "deletion_policy", value: `"delete"`, other: `"retain"`,
 		attributes: map[string]string{"deletion_policy": "%s"},
 		unknown:    []string{"deletion_policy"},
-		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "topology": knownvalue.NotNull(), "diagram": knownvalue.NotNull()},
+		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "topology": knownvalue.NotNull()},
 	},
 	{
 		name: "timeouts", value: `"4m"`, other: `"5m"`,
@@ -129,7 +129,7 @@ var unknownValues = []unknownValue{
 	{
 		name:       "vhost",
 		attributes: map[string]string{"vhost": "%s"},
-		unknown:    []string{"vhost", "id", "topology", "diagram"},
+		unknown:    []string{"vhost", "id", "topology"},
 		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "work_queue.name": knownvalue.StringExact("orders"), "attempts": knownvalue.Int64Exact(3)},
 	},
 }
