@@ -372,6 +372,8 @@ func (e *APIError) Error() string {
 	switch {
 	case e.Status == http.StatusForbidden:
 		text += "; RabbitMQ itself does not answer 403 here: check the gateway or proxy in front of it"
+	case e.Status == http.StatusRequestHeaderFieldsTooLarge:
+		text += "; a header is too long for the broker, probably the token: RabbitMQ 4.0 takes 4 KiB, 4.3 8 KiB; ask for one with fewer scopes or groups"
 	case e.Status == http.StatusTooManyRequests:
 		text += "; lower the number of parallel requests, or raise the number of retries"
 	case strings.HasSuffix(e.Reason, notFormed):

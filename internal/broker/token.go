@@ -103,7 +103,7 @@ func (t *token) expired(reason string) string {
 	switch {
 	case !t.expires.IsZero() && time.Now().After(t.expires):
 		return "expired at " + t.expires.UTC().Format(time.RFC3339)
-	case strings.Contains(reason, "expired"):
+	case strings.Contains(reason, "token has expired"), strings.Contains(reason, "credential expired"):
 		return "has expired"
 	default:
 		return ""
