@@ -12,21 +12,21 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// CheckForms refuses what can only be deleted and declared again. needer is what
-// the objects are for, such as "the delay network".
-func CheckForms(have, want topology.Lines, needer string, diags *diag.Diagnostics) {
-	compare := func(kind string, have, want map[string]string) {
+// CheckForms refuses what can only be deleted and declared again: exchanges, and queues
+// that are fixed. needer is what the objects are for, such as "the delay network".
+func CheckForms(have, want topology.Lines, fixed func(queue string) bool, needer string, diags *diag.Diagnostics) {
+	compare := func(kind string, have, want map[string]string, fixed func(string) bool) {
 		for _, name := range slices.Sorted(maps.Keys(want)) {
 			actual, exists := have[name]
-			if !exists || actual == want[name] {
+			if !exists || actual == want[name] || !fixed(name) {
 				continue
 			}
 			diags.AddAttributeError(path.Root("topology"), kind+" Exists in Another Form",
 				FormText(kind, name, actual, needer, want[name]))
 		}
 	}
-	compare("Exchange", have.Exchanges, want.Exchanges)
-	compare("Queue", have.Queues, want.Queues)
+	compare("Exchange", have.Exchanges, want.Exchanges, func(string) bool { return true })
+	compare("Queue", have.Queues, want.Queues, fixed)
 }
 
 // FormText says that an exchange or a queue (kind) exists in another form than

@@ -16,7 +16,7 @@ func TestFormTextSparesMessages(t *testing.T) {
 	have := topology.Lines{Queues: map[string]string{"orders.parking": "classic"}, Exchanges: map[string]string{"orders.retry": "fanout"}}
 	want := topology.Lines{Queues: map[string]string{"orders.parking": "quorum"}, Exchanges: map[string]string{"orders.retry": "headers"}}
 	var diags diag.Diagnostics
-	lifecycle.CheckForms(have, want, "the chain", &diags)
+	lifecycle.CheckForms(have, want, func(string) bool { return true }, "the chain", &diags)
 	for i, words := range []string{"wait until every queue that leads to it is empty", "move all messages to another queue, parked ones included, then delete it"} {
 		if len(diags) != 2 || !strings.Contains(diags[i].Detail(), words) {
 			t.Errorf("%q is missing in %v", words, diags)

@@ -57,6 +57,9 @@ func (r *Recorder) Record(step topology.Step, made broker.Made) error {
 		kind, name, set = "queue", step.DeclareQueue.Name, func() { r.topology.SetQueue(*step.DeclareQueue) }
 	case step.SetPolicy != nil:
 		kind, name, set = "policy", step.SetPolicy.Name, func() { r.topology.SetPolicy(*step.SetPolicy) }
+	case step.Bind != nil: // RabbitMQ does not say whether a binding is new
+		r.topology.Bind(*step.Bind)
+		return nil
 	default:
 		return nil
 	}

@@ -63,3 +63,10 @@ func Part[T attr.Value](parts map[string]attr.Value, name string) T {
 	value, _ := parts[name].(T)
 	return value
 }
+
+// WithUnknownPolicies is a planned topology whose policies depend on what is not known yet.
+func WithUnknownPolicies(value types.Object) types.Object {
+	parts := value.Attributes()
+	parts["policies"] = types.MapUnknown(types.StringType)
+	return types.ObjectValueMust(LinesTypes, parts)
+}

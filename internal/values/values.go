@@ -1,6 +1,7 @@
 package values
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
@@ -123,4 +124,45 @@ func TimeOrNull(t time.Time) types.String {
 		return types.StringNull()
 	}
 	return types.StringValue(t.UTC().Format(time.RFC3339))
+}
+
+// Known says whether no value, and no part of one, is unknown.
+func Known(all ...attr.Value) bool {
+	for _, v := range all {
+		known := true
+		switch whole := v.(type) {
+		case types.Object:
+			for _, part := range whole.Attributes() {
+				known = known && Known(part)
+			}
+		case types.List:
+			known = Known(whole.Elements()...)
+		}
+		if !known || v.IsUnknown() {
+			return false
+		}
+	}
+	return true
+}
+
+// Default fills in a text that is null.
+func Default(value *types.String, text string) {
+	if value.IsNull() {
+		*value = types.StringValue(text)
+	}
+}
+
+// SameDurations compares lists of durations; what is unknown or null is not the same.
+func SameDurations(a, b types.List) bool {
+	return !a.IsUnknown() && !b.IsNull() && slices.EqualFunc(a.Elements(), b.Elements(), func(x, y attr.Value) bool {
+		before, isText := x.(types.String)
+		after, alsoText := y.(types.String)
+		return isText && alsoText && SameDuration(before, after)
+	})
+}
+
+// SameDuration compares durations; what is unknown or null is not the same.
+func SameDuration(a, b types.String) bool {
+	x, y := DurationOf(a), DurationOf(b)
+	return x != nil && y != nil && *x == *y
 }

@@ -1,9 +1,7 @@
 package delaydestination
 
 import (
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -23,16 +21,17 @@ type model struct {
 	RoutingKey types.String `tfsdk:"routing_key"`
 }
 
-type identityModel struct {
-	VHost   types.String `tfsdk:"vhost"`
-	Network types.String `tfsdk:"network"`
-	Name    types.String `tfsdk:"name"`
-	Queue   types.String `tfsdk:"queue"`
+// identity is network/name/queue@vhost.
+var identity = lifecycle.Identity{
+	Parts: []lifecycle.Part{
+		{Name: "network", Description: "Name of the network."},
+		{Name: "name", Description: "Name of the destination. Default: that of the queue.", Optional: true},
+		{Name: "queue", Description: "Name of the queue."},
+	},
+	VHost: "Virtual host of the network", Example: "delays/orders/orders@/",
 }
 
-func (m model) identity() identityModel {
-	return identityModel{VHost: m.VHost, Network: m.Network, Name: m.Name, Queue: m.Queue}
-}
+func (m model) names() []types.String { return []types.String{m.Network, m.Name, m.Queue} }
 
 // isKnown says whether no input is known only after apply.
 func (m model) isKnown() bool {
@@ -61,35 +60,6 @@ func (m *model) complete() {
 	}
 	if d := m.destination(); len(d.Problems()) == 0 {
 		m.RoutingKey = types.StringValue(d.Binding().RoutingKey)
-		m.ID = types.StringValue(m.formatID())
+		m.ID = identity.ID(m.VHost, m.names())
 	}
-}
-
-// formatID writes network/name/queue@vhost; "/" inside one of the first three
-// parts is percent-encoded, as are "%" and "@" in all.
-func (m model) formatID() string {
-	parts := []string{m.Network.ValueString(), m.Name.ValueString(), m.Queue.ValueString()}
-	for i, part := range parts {
-		parts[i] = strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40").Replace(part)
-	}
-	return strings.Join(parts, "/") + lifecycle.FormatID("", m.VHost.ValueString())
-}
-
-// parseID reads network/name/queue@vhost, split at the last "@".
-func parseID(id string) (identityModel, bool) {
-	at := strings.LastIndex(id, "@")
-	if at < 0 || at == len(id)-1 {
-		return identityModel{}, false
-	}
-	parts := strings.Split(id[:at], "/")
-	if len(parts) != 3 || slices.Contains(parts, "") {
-		return identityModel{}, false
-	}
-	decode := func(part string) types.String {
-		if decoded, err := url.PathUnescape(part); err == nil {
-			part = decoded
-		}
-		return types.StringValue(part)
-	}
-	return identityModel{Network: decode(parts[0]), Name: decode(parts[1]), Queue: decode(parts[2]), VHost: decode(id[at+1:])}, true
 }

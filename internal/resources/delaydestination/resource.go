@@ -145,7 +145,7 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 		diagnostics.AddError(&resp.Diagnostics, "Destination Not Attached", err)
 		return
 	}
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	identity.Write(ctx, resp.Identity, plan.VHost, plan.names(), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 }
 
@@ -177,7 +177,7 @@ func (r *destinationResource) isNew(ctx context.Context, m model, diags *diag.Di
 func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	identity.Write(ctx, resp.Identity, state.VHost, state.names(), &resp.Diagnostics)
 	imported := state.Levels.IsNull()
 	if resp.Diagnostics.HasError() || r.data.Client == nil {
 		if imported {
@@ -228,26 +228,12 @@ func (r *destinationResource) Delete(ctx context.Context, req resource.DeleteReq
 // ImportState takes network/name/queue@vhost or the identity; the read that
 // follows looks for the binding.
 func (r *destinationResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	var id identityModel
-	if req.ID != "" {
-		var ok bool
-		if id, ok = parseID(req.ID); !ok {
-			resp.Diagnostics.AddError("Invalid Import Identifier",
-				fmt.Sprintf("%q is not of the form network/name/queue@vhost, such as delays/orders/orders@/. Inside the first three parts write %%2F for / and %%40 for @.", req.ID))
-			return
-		}
-	} else {
-		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
-		id.VHost = r.data.VHost(id.VHost)
-		if id.Name.IsNull() {
-			id.Name = id.Queue
-		}
-	}
-	if !run.KnowsVHost(id.VHost, &resp.Diagnostics) || resp.Diagnostics.HasError() {
+	parts, ok := identity.ReadImport(ctx, r.data, req, &resp.Diagnostics)
+	if !ok {
 		return
 	}
-	for name, value := range map[string]types.String{"vhost": id.VHost, "network": id.Network, "name": id.Name, "queue": id.Queue} {
-		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root(name), value)...)
+	if parts["name"].IsNull() {
+		parts["name"] = parts["queue"]
 	}
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, id)...)
+	identity.WriteImport(ctx, parts, resp)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
-	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -15,14 +14,7 @@ import (
 )
 
 func (r *destinationResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
-	resp.IdentitySchema = identityschema.Schema{
-		Attributes: map[string]identityschema.Attribute{
-			"vhost":   identityschema.StringAttribute{OptionalForImport: true, Description: "Virtual host of the network. Default: the provider's vhost, / without one."},
-			"network": identityschema.StringAttribute{RequiredForImport: true, Description: "Name of the network."},
-			"name":    identityschema.StringAttribute{OptionalForImport: true, Description: "Name of the destination. Default: that of the queue."},
-			"queue":   identityschema.StringAttribute{RequiredForImport: true, Description: "Name of the queue."},
-		},
-	}
+	resp.IdentitySchema = identity.Schema()
 }
 
 func (r *destinationResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {

@@ -1,5 +1,3 @@
-// Package delaynetwork is the resource rabbitmq_delay_network.
-//
-// A plan is a pure function of configuration, prior state and prior private
-// state (plan.go); what the resource knows of topologies it asks package delay.
+// Package delaynetwork is the resource rabbitmq_delay_network: its schema, its values and
+// its objects. The operations are those of package lifecycle.
 package delaynetwork

@@ -1,11 +1,10 @@
 package delaynetwork
 
 import (
-	"slices"
+	"errors"
+	"fmt"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
@@ -15,43 +14,54 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
-// Values of deletion_policy.
-const (
-	ifEmpty   = "if_empty"
-	deleteAll = "delete"
-	retain    = "retain"
-)
-
 type model struct {
-	Name               types.String   `tfsdk:"name"`
-	VHost              types.String   `tfsdk:"vhost"`
-	Unit               types.String   `tfsdk:"unit"`
-	Levels             types.Int64    `tfsdk:"levels"`
-	QueueType          types.String   `tfsdk:"queue_type"`
-	DeadLetterStrategy types.String   `tfsdk:"dead_letter_strategy"`
-	DeletionPolicy     types.String   `tfsdk:"deletion_policy"`
-	Timeouts           timeouts.Value `tfsdk:"timeouts"`
+	lifecycle.Common
+	Name               types.String `tfsdk:"name"`
+	Unit               types.String `tfsdk:"unit"`
+	Levels             types.Int64  `tfsdk:"levels"`
+	QueueType          types.String `tfsdk:"queue_type"`
+	DeadLetterStrategy types.String `tfsdk:"dead_letter_strategy"`
 
-	ID               types.String `tfsdk:"id"`
 	MaximumDelay     types.String `tfsdk:"maximum_delay"`
 	Exchange         types.String `tfsdk:"exchange"`
 	DeliveryExchange types.String `tfsdk:"delivery_exchange"`
 	UnroutedQueue    types.String `tfsdk:"unrouted_queue"`
-	Topology         types.Object `tfsdk:"topology"`
 }
 
-func (m model) identity() lifecycle.NamedIdentity {
-	return lifecycle.NamedIdentity{VHost: m.VHost, Name: m.Name}
+func (m *model) Names() []types.String { return []types.String{m.Name} }
+
+func (m *model) Known() bool {
+	return values.Known(m.Name, m.VHost, m.Unit, m.Levels, m.QueueType, m.DeadLetterStrategy)
 }
 
-// isKnown says whether no input is known only after apply.
-func (m model) isKnown() bool {
-	inputs := []attr.Value{m.Name, m.VHost, m.Unit, m.Levels, m.QueueType, m.DeadLetterStrategy}
-	return !slices.ContainsFunc(inputs, func(v attr.Value) bool { return v.IsUnknown() })
+func (m *model) Complete(prior lifecycle.Model, _ *lifecycle.Facts) {
+	values.Default(&m.Unit, retry.FormatDuration(delay.DefaultUnit))
+	values.Default(&m.QueueType, string(topology.Quorum))
+	if m.Levels.IsNull() {
+		m.Levels = types.Int64Value(delay.DefaultLevels)
+	}
+	m.DeadLetterStrategy = values.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
+	if before, is := prior.(*model); is && !m.Unit.IsUnknown() && m.unit() == before.unit() {
+		m.Unit = before.Unit // "1000ms" for "1s" is no change
+	}
+}
+
+func (m *model) SetOutputs() {
+	m.Exchange, m.DeliveryExchange, m.UnroutedQueue = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
+	m.MaximumDelay = types.StringUnknown()
+	if !m.Name.IsUnknown() {
+		n := delay.Network{Name: m.Name.ValueString()}
+		m.Exchange = types.StringValue(n.EntryExchange())
+		m.DeliveryExchange = types.StringValue(n.DeliveryExchange())
+		m.UnroutedQueue = types.StringValue(n.Unrouted())
+	}
+	if levels := m.Levels.ValueInt64(); !m.Unit.IsUnknown() && levels >= 1 && levels <= delay.MaxLevels {
+		m.MaximumDelay = types.StringValue(retry.FormatDuration(m.network().Maximum()))
+	}
 }
 
 // network converts the inputs, all of which must be known, to the domain.
-func (m model) network() delay.Network {
+func (m *model) network() delay.Network {
 	return delay.Network{
 		Name:               m.Name.ValueString(),
 		Unit:               m.unit(),
@@ -61,18 +71,53 @@ func (m model) network() delay.Network {
 	}
 }
 
-func (m model) unit() time.Duration {
+func (m *model) unit() time.Duration {
 	if unit := values.DurationOf(m.Unit); unit != nil {
 		return *unit
 	}
 	return 0
 }
 
-// setInputs fills the inputs from a network that was read from a broker.
-func (m *model) setInputs(n delay.Network) {
+func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, atLeast func(version string) bool) error {
+	n, features, err := delay.Read(m.Name.ValueString(), in, atLeast)
+	if errors.Is(err, delay.ErrNoNetwork) {
+		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
+			"Virtual host %q holds no level of a delay network named %q, such as the queue %s. "+
+				"Check the name, or create the network instead of importing it.", m.VHost.ValueString(), m.Name.ValueString(), m.network().Level(0))}
+	}
+	f.Features = features
 	m.Unit = types.StringValue(retry.FormatDuration(n.Unit))
 	m.Levels = types.Int64Value(int64(n.Levels))
 	m.QueueType = types.StringValue(string(n.QueueType))
 	m.DeadLetterStrategy = types.StringValue(string(n.DeadLetterStrategy))
-	m.DeletionPolicy = types.StringValue(ifEmpty)
+	return err
+}
+
+func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle bool) {
+	before, is := prior.(*model)
+	if !is {
+		return nil, false
+	}
+	const argument = "it is an argument of every queue, which RabbitMQ fixes when the queue is declared"
+	for _, c := range []struct {
+		attribute, reason string
+		same              bool
+	}{
+		{"unit", "the queues hold messages for the unit times a power of two, which RabbitMQ fixes when they are declared",
+			m.Unit.IsUnknown() || before.unit() == m.unit()},
+		{"levels", "the routing keys of messages that are under way, and the bindings of destinations, have one word per level",
+			m.Levels.IsUnknown() || before.Levels.Equal(m.Levels)},
+		{"queue_type", argument, m.QueueType.IsUnknown() || before.QueueType.Equal(m.QueueType)},
+		{"dead_letter_strategy", argument, m.DeadLetterStrategy.IsUnknown() || before.DeadLetterStrategy.Equal(m.DeadLetterStrategy)},
+	} {
+		if !c.same {
+			changes = append(changes, lifecycle.Change{Attribute: c.attribute, Reason: c.reason,
+				Instead: "Undo the change; or add a network of another name with the new value, attach the destinations to both, " +
+					"move the senders, and remove this one when it is empty."})
+		}
+	}
+	// Without queues or bindings no message can be under way: a create was killed, and
+	// what it had not made cannot be read.
+	have := values.LinesOf(before.Topology)
+	return changes, len(have.Queues) == 0 || len(have.Bindings) == 0
 }

@@ -1,4 +1,3 @@
-// Package retrytiers is the resource rabbitmq_retry_tiers: tiers and a parking
-// queue that any number of work queues share, see package retryattachment. It
-// knows Terraform; what the tiers are made of knows package retry.
+// Package retrytiers is the resource rabbitmq_retry_tiers: its schema, its values and its
+// objects. The operations are those of package lifecycle.
 package retrytiers

@@ -1,11 +1,9 @@
 package retrytiers
 
 import (
-	"slices"
-	"time"
+	"errors"
+	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
@@ -14,58 +12,94 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
-// Values of deletion_policy.
-const (
-	ifEmpty   = "if_empty"
-	deleteAll = "delete"
-	retain    = "retain"
-)
-
 type model struct {
-	Name               types.String   `tfsdk:"name"`
-	VHost              types.String   `tfsdk:"vhost"`
-	Delays             types.List     `tfsdk:"delays"`
-	QueueType          types.String   `tfsdk:"queue_type"`
-	DeadLetterStrategy types.String   `tfsdk:"dead_letter_strategy"`
-	DeletionPolicy     types.String   `tfsdk:"deletion_policy"`
-	Timeouts           timeouts.Value `tfsdk:"timeouts"`
+	lifecycle.Common
+	Name               types.String `tfsdk:"name"`
+	Delays             types.List   `tfsdk:"delays"`
+	QueueType          types.String `tfsdk:"queue_type"`
+	DeadLetterStrategy types.String `tfsdk:"dead_letter_strategy"`
 
-	ID             types.String `tfsdk:"id"`
 	Attempts       types.Int64  `tfsdk:"attempts"`
 	TotalDelay     types.String `tfsdk:"total_delay"`
 	RetryExchange  types.String `tfsdk:"retry_exchange"`
 	ReturnExchange types.String `tfsdk:"return_exchange"`
 	ParkingQueue   types.String `tfsdk:"parking_queue"`
 	Draining       types.List   `tfsdk:"draining"`
-	Topology       types.Object `tfsdk:"topology"`
 }
 
-func (m model) identity() lifecycle.NamedIdentity {
-	return lifecycle.NamedIdentity{VHost: m.VHost, Name: m.Name}
+func (m *model) Names() []types.String { return []types.String{m.Name} }
+
+func (m *model) DrainingTiers() *types.List { return &m.Draining }
+
+func (m *model) Known() bool {
+	return values.Known(m.Name, m.VHost, m.Delays, m.QueueType, m.DeadLetterStrategy)
 }
 
-// isKnown says whether no input is known only after apply.
-func (m model) isKnown() bool {
-	inputs := append([]attr.Value{m.Name, m.VHost, m.Delays, m.QueueType, m.DeadLetterStrategy}, m.Delays.Elements()...)
-	return !slices.ContainsFunc(inputs, func(v attr.Value) bool { return v.IsUnknown() })
+func (m *model) Complete(prior lifecycle.Model, _ *lifecycle.Facts) {
+	values.Default(&m.QueueType, string(topology.Quorum))
+	m.DeadLetterStrategy = values.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
+	if before, is := prior.(*model); is && values.SameDurations(m.Delays, before.Delays) {
+		m.Delays = before.Delays // "60s" for "1m" is no change
+	}
+}
+
+func (m *model) SetOutputs() {
+	m.RetryExchange, m.ReturnExchange, m.ParkingQueue = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
+	if !m.Name.IsUnknown() {
+		c := retry.NewShared(m.Name.ValueString())
+		m.RetryExchange = types.StringValue(c.RetryExchange())
+		m.ReturnExchange = types.StringValue(c.ReturnExchange())
+		m.ParkingQueue = types.StringValue(c.Parking.Name)
+	}
+	m.Attempts, m.TotalDelay = lifecycle.Schedule(m.Delays)
 }
 
 // chain converts the inputs, all of which must be known, to the domain.
-func (m model) chain() retry.Chain {
+func (m *model) chain() retry.Chain {
 	c := retry.NewShared(m.Name.ValueString())
-	c.Delays = m.durations()
+	c.Delays = values.DurationsOf(m.Delays)
 	c.QueueType = topology.QueueType(m.QueueType.ValueString())
 	c.DeadLetterStrategy = retry.DeadLetterStrategy(m.DeadLetterStrategy.ValueString())
 	return c
 }
 
-// durations returns the delays, which the schema has validated.
-func (m model) durations() []time.Duration { return values.DurationsOf(m.Delays) }
-
-// setInputs fills the inputs from tiers that were read from a broker.
-func (m *model) setInputs(c retry.Chain) {
+func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, atLeast func(version string) bool) error {
+	name, vhost := m.Name.ValueString(), m.VHost.ValueString()
+	c, features, err := retry.ReadShared(name, in, atLeast)
+	var contradiction *retry.NotAChainError
+	switch {
+	case errors.Is(err, retry.ErrNoChain):
+		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf("Virtual host %q holds nothing of retry tiers named %q, such as the exchange %s. "+
+			"Check the name, or create the tiers instead of importing them.", vhost, name, retry.NewShared(name).ReturnExchange())}
+	case errors.As(err, &contradiction):
+		return &lifecycle.ImportError{Title: "Not Retry Tiers", Text: fmt.Sprintf("In virtual host %q, %s. Import it with its own resource, or choose another name.",
+			vhost, contradiction.Reason)}
+	}
+	f.Features = features
 	m.Delays = values.DurationList(c.Delays)
 	m.QueueType = types.StringValue(string(c.QueueType))
 	m.DeadLetterStrategy = types.StringValue(string(c.DeadLetterStrategy))
-	m.DeletionPolicy = types.StringValue(ifEmpty)
+	return err
+}
+
+func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle bool) {
+	before, is := prior.(*model)
+	if !is {
+		return nil, false
+	}
+	for _, c := range []struct {
+		attribute     string
+		before, after types.String
+	}{
+		{"queue_type", before.QueueType, m.QueueType},
+		{"dead_letter_strategy", before.DeadLetterStrategy, m.DeadLetterStrategy},
+	} {
+		if !c.after.IsUnknown() && !c.before.Equal(c.after) {
+			changes = append(changes, lifecycle.Change{
+				Attribute: c.attribute, Reason: "it is an argument of every queue, which RabbitMQ fixes when the queue is declared",
+				Instead: "Undo the change; or add tiers of another name with the new value, and move the attachments there.",
+			})
+		}
+	}
+	return changes, len(values.LinesOf(before.Topology).Queues) == 0 // a create that was killed
 }

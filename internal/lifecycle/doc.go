@@ -1,3 +1,0 @@
-// Package lifecycle creates, reads, updates, deletes, plans and imports what a
-// resource declares on the broker.
-package lifecycle

@@ -1,0 +1,69 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// VHostAttribute is the attribute vhost; its default is the provider's. what names what
+// must be in the virtual host, such as "Virtual host of the tiers."
+func VHostAttribute(what string) schema.Attribute {
+	return schema.StringAttribute{
+		Optional: true, Computed: true, MarkdownDescription: what + " Default: the provider's `vhost`, `/` without one.",
+		Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+	}
+}
+
+// DeletionPolicyAttribute is the attribute deletion_policy. what says what each value
+// does.
+func DeletionPolicyAttribute(what string) schema.Attribute {
+	return schema.StringAttribute{
+		Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf(IfEmpty, DeleteAll, Retain)},
+		MarkdownDescription: what + " The value that was applied last counts: to change it, apply first and destroy then. Default: `if_empty`.",
+	}
+}
+
+// TimeoutsAttribute is the attribute timeouts. update and remove say what an update and a
+// destroy may wait for, as sentences or the rest of one.
+func (t Timeouts) TimeoutsAttribute(ctx context.Context, update, remove string) schema.Attribute {
+	minutes := func(d time.Duration) string { return fmt.Sprintf(" Default: `%gm`.", d.Minutes()) }
+	attribute := timeouts.Attributes(ctx, timeouts.Opts{
+		Create: true, Read: true, Update: true, Delete: true,
+		CreateDescription: "Longest time for a create, such as `30s`." + minutes(t.Create),
+		ReadDescription:   "Longest time for a refresh." + minutes(t.Read),
+		UpdateDescription: "Longest time for an update" + update + minutes(t.Update),
+		DeleteDescription: "Longest time for a destroy" + remove + minutes(t.Delete),
+	})
+	if nested, ok := attribute.(schema.SingleNestedAttribute); ok {
+		nested.MarkdownDescription = "Time limits of the operations. Default: those below."
+		return nested
+	}
+	return attribute
+}
+
+// TextOutput is a computed text.
+func TextOutput(what string) schema.Attribute {
+	return schema.StringAttribute{Computed: true, MarkdownDescription: what}
+}
+
+// TopologyAttribute is the attribute topology, which describes the objects of each kind.
+func TopologyAttribute(objects, exchanges, queues, bindings, policies string) schema.Attribute {
+	lines := func(what string) schema.Attribute {
+		return schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: what}
+	}
+	return schema.SingleNestedAttribute{
+		Computed: true,
+		MarkdownDescription: objects + ", one line each. The plan holds what is wanted, the state what is on the broker, and so a plan shows " +
+			"exactly what drifted. `ignore_changes` has no effect on it.",
+		Attributes: map[string]schema.Attribute{
+			"exchanges": lines(exchanges), "queues": lines(queues), "bindings": lines(bindings), "policies": lines(policies),
+		},
+	}
+}
