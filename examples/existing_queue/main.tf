@@ -24,8 +24,8 @@ resource "rabbitmq_retry_chain" "applications" {
   vhost  = var.vhost
   delays = ["5s", "1m"]
 
-  work_queue    = { name = each.key, existing = true }
-  parking_queue = { name = "parking", existing = true }
+  work_queue    = { name = each.key, ownership = "application" }
+  parking_queue = { name = "parking", ownership = "application" }
 
   policy = {
     priority = 500  # above every other policy that matches these queues

@@ -35,8 +35,8 @@ resource "rabbitmq_retry_chain" "orders" {
       { exchange = "amq.topic", routing_key = "order.created" },
       { exchange = "amq.topic", routing_key = "order.changed.#" },
       {
-        exchange = "amq.headers"
-        headers  = jsonencode({ "x-match" = "all", type = "order", version = 2 })
+        exchange  = "amq.headers"
+        arguments = jsonencode({ "x-match" = "all", type = "order", version = 2 })
       },
     ]
   }

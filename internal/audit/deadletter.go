@@ -92,7 +92,7 @@ func (g *graph) noDeadLetterExchange() []Finding {
 		}
 		return &Finding{
 			Message: "A consumer that rejects a message without requeue deletes it.",
-			Fix:     "Attach a retry chain (rabbitmq_retry_chain with work_queue.existing = true), or set a dead-letter exchange by a policy.",
+			Fix:     "Attach a retry chain (rabbitmq_retry_chain with work_queue.ownership = \"application\"), or set a dead-letter exchange by a policy.",
 		}
 	})
 }

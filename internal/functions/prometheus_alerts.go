@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/alerts"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -29,8 +30,8 @@ type alertChain struct {
 		Name string `tfsdk:"name"`
 	} `tfsdk:"work_queue"`
 	ParkingQueue struct {
-		Name     string `tfsdk:"name"`
-		Existing bool   `tfsdk:"existing"`
+		Name      string `tfsdk:"name"`
+		Ownership string `tfsdk:"ownership"`
 	} `tfsdk:"parking_queue"`
 	Tiers []struct {
 		Delay string `tfsdk:"delay"`
@@ -41,7 +42,7 @@ type alertChain struct {
 var alertChainType = types.ObjectType{AttrTypes: map[string]attr.Type{
 	"name": types.StringType, "vhost": types.StringType, "strategy": types.StringType, "queue_type": types.StringType, "dead_letter_strategy": types.StringType,
 	"work_queue":    types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType}},
-	"parking_queue": types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType, "existing": types.BoolType}},
+	"parking_queue": types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType, "ownership": types.StringType}},
 	"tiers": types.ListType{ElemType: types.ObjectType{AttrTypes: map[string]attr.Type{
 		"delay": types.StringType, "queue": types.StringType,
 	}}},
@@ -139,7 +140,7 @@ func (a *arguments) alertChains(ctx context.Context, list types.List) []alerts.C
 		g := &given[i]
 		chains[i] = alerts.Chain{
 			Name: g.Name, VHost: g.VHost, Parking: g.ParkingQueue.Name, Work: g.WorkQueue.Name,
-			Timestamps:  g.ParkingQueue.Existing || g.QueueType == string(topology.Classic),
+			Timestamps:  g.ParkingQueue.Ownership == attribute.Application || g.QueueType == string(topology.Classic),
 			HoldsBack:   g.Strategy == string(retry.DelayedRetry),
 			AtLeastOnce: g.DeadLetterStrategy == string(retry.AtLeastOnce),
 		}

@@ -191,7 +191,7 @@ func (a Attachment) checkForeign(p *problems) {
 	} {
 		if setting.set {
 			p.errorf(setting.attribute, "Queue Belongs to Others",
-				"With existing = true the queue %q is neither declared nor changed here. Set this where the queue is declared, and leave it out here.", a.Work.Name)
+				"With ownership = \"application\" the queue %q is neither declared nor changed here. Set this where the queue is declared, and leave it out here.", a.Work.Name)
 		}
 	}
 }

@@ -103,7 +103,7 @@ type WorkQueue struct {
 type SourceBinding struct {
 	Exchange   string
 	RoutingKey string
-	Headers    topology.Arguments
+	Arguments  topology.Arguments
 }
 
 // ParkingQueue holds the messages that used up their attempts.
@@ -349,10 +349,10 @@ func (c Chain) attachPrefix() string  { return c.Name + ".attach." }
 func (c Chain) SameBindings(other Chain) bool {
 	count := map[string]int{}
 	for _, b := range c.Work.Bindings {
-		count[toQueue(b.Exchange, "", b.RoutingKey, b.Headers).ID()]++
+		count[toQueue(b.Exchange, "", b.RoutingKey, b.Arguments).ID()]++
 	}
 	for _, b := range other.Work.Bindings {
-		count[toQueue(b.Exchange, "", b.RoutingKey, b.Headers).ID()]--
+		count[toQueue(b.Exchange, "", b.RoutingKey, b.Arguments).ID()]--
 	}
 	for _, n := range count {
 		if n != 0 {

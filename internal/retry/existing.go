@@ -126,14 +126,14 @@ func (c Chain) TakeoverProblems(before Chain, in *topology.Topology, f Features)
 		attribute, name string
 		taken           bool
 	}{
-		{"work_queue.existing", c.Work.Name, before.Work.Existing && !c.Work.Existing},
-		{"parking_queue.existing", c.Parking.Name, before.Parking.Existing && !c.Parking.Existing},
+		{"work_queue.ownership", c.Work.Name, before.Work.Existing && !c.Work.Existing},
+		{"parking_queue.ownership", c.Parking.Name, before.Parking.Existing && !c.Parking.Existing},
 	} {
 		actual, exists := in.Queue(q.name)
 		if form, _ := wanted.Queue(q.name); q.taken && exists && !actual.Equal(form) {
 			p.errorf(q.attribute, "Queue Cannot Be Taken Over",
-				"The queue %q belongs to others and is declared as\n\n  %s\n\nWith \"existing\" the chain used it as it is. Without, the chain would own it and needs\n\n  %s\n\n"+
-					"RabbitMQ cannot change one into the other. Leave existing = true.", q.name, actual.Line(), form.Line())
+				"The queue %q belongs to others and is declared as\n\n  %s\n\nWith ownership = \"application\" the chain used it as it is. With \"chain\", it would own it and needs\n\n  %s\n\n"+
+					"RabbitMQ cannot change one into the other. Leave ownership = \"application\".", q.name, actual.Line(), form.Line())
 		}
 	}
 	return p

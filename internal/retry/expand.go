@@ -119,7 +119,7 @@ func (c Chain) addWorkQueue(t *topology.Topology, f Features) {
 	}
 	t.SetQueue(c.queue(w.Name, arguments))
 	for _, b := range w.Bindings {
-		t.Bind(toQueue(b.Exchange, w.Name, b.RoutingKey, b.Headers))
+		t.Bind(toQueue(b.Exchange, w.Name, b.RoutingKey, b.Arguments))
 	}
 }
 

@@ -240,12 +240,12 @@ func (c Chain) checkExisting(p *problems) {
 	} {
 		if w.Existing && setting.set {
 			p.errorf("work_queue."+setting.attribute, "Queue Belongs to Others",
-				"With work_queue.existing = true the queue %q is neither declared nor changed by this chain. Set this where the queue is declared, and leave it out here.", w.Name)
+				"With work_queue.ownership = \"application\" the queue %q is neither declared nor changed by this chain. Set this where the queue is declared, and leave it out here.", w.Name)
 		}
 	}
 	if c.Parking.Existing && c.Parking.MessageTTL != nil {
 		p.errorf("parking_queue.message_ttl", "Queue Belongs to Others",
-			"With parking_queue.existing = true the queue %q is neither declared nor changed by this chain. Set this where the queue is declared, and leave it out here.", c.Parking.Name)
+			"With parking_queue.ownership = \"application\" the queue %q is neither declared nor changed by this chain. Set this where the queue is declared, and leave it out here.", c.Parking.Name)
 	}
 }
 
@@ -260,7 +260,7 @@ const maxShieldBytes = maxPatternBytes - topology.PatternBytes
 func (c Chain) checkPolicySettings(p *problems) {
 	if c.Policy.Inherit && !c.Work.Existing {
 		p.errorf("policy.inherit", "Nothing to Inherit",
-			"policy.inherit is about the policy of an existing work queue. Leave it out, or set work_queue.existing = true.")
+			"policy.inherit is about the policy of an existing work queue. Leave it out, or set work_queue.ownership = \"application\".")
 	}
 	if n := len(c.shield().Pattern); c.Policy.Shield && n > maxShieldBytes {
 		p.errorf("policy.shield", "Shield's Pattern Too Long",
@@ -353,10 +353,10 @@ func (c Chain) checkBindings(p *problems) {
 		case len(b.RoutingKey) > maxNameBytes:
 			p.errorf(at+".routing_key", "Routing Key Too Long", "The routing key is %d bytes long; RabbitMQ allows %d.", len(b.RoutingKey), maxNameBytes)
 		}
-		if match, set := b.Headers[topology.Match]; set && !validMatch(match) {
-			p.errorf(at+".headers", "Invalid x-match", "x-match is %v; RabbitMQ knows all, any, all-with-x and any-with-x.", match)
+		if match, set := b.Arguments[topology.Match]; set && !validMatch(match) {
+			p.errorf(at+".arguments", "Invalid x-match", "x-match is %v; RabbitMQ knows all, any, all-with-x and any-with-x.", match)
 		}
-		id := toQueue(b.Exchange, c.Work.Name, b.RoutingKey, b.Headers).ID()
+		id := toQueue(b.Exchange, c.Work.Name, b.RoutingKey, b.Arguments).ID()
 		if seen[id] {
 			p.errorf(at, "Binding Given Twice", "The same binding stands earlier in the list. Remove one of the two.")
 		}

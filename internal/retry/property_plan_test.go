@@ -75,7 +75,7 @@ func TestPropertyCreationBringsTrafficLast(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		x := genTarget(withoutLimits, func(_ *rapid.T, c *retry.Chain) {
-			c.Work.Bindings = []retry.SourceBinding{{Exchange: "events", RoutingKey: "#", Headers: topology.Arguments{}}}
+			c.Work.Bindings = []retry.SourceBinding{{Exchange: "events", RoutingKey: "#", Arguments: topology.Arguments{}}}
 		}).Draw(t, "target")
 		b := newBroker(t, x.version, sourcesOnly(x))
 		for _, step := range plan(b, x) {

@@ -175,7 +175,7 @@ func genWorkQueue(t *rapid.T, c *retry.Chain, f retry.Features) {
 		c.Work.Overflow = rapid.SampledFrom([]string{"", retry.DropHead, retry.RejectPublish}).Draw(t, "overflow")
 	}
 	if rapid.IntRange(0, 3).Draw(t, "bound") == 0 {
-		c.Work.Bindings = []retry.SourceBinding{{Exchange: "events", RoutingKey: "order.*", Headers: topology.Arguments{}}}
+		c.Work.Bindings = []retry.SourceBinding{{Exchange: "events", RoutingKey: "order.*", Arguments: topology.Arguments{}}}
 	}
 }
 

@@ -369,11 +369,11 @@ func (c Chain) readBindings(in *topology.Topology) []SourceBinding {
 	var bindings []SourceBinding
 	for _, b := range in.To(topology.KindQueue, c.Work.Name) {
 		if !own[b.Source] && !strings.HasPrefix(b.Source, c.returnPrefix()) {
-			bindings = append(bindings, SourceBinding{Exchange: b.Source, RoutingKey: b.RoutingKey, Headers: b.Arguments})
+			bindings = append(bindings, SourceBinding{Exchange: b.Source, RoutingKey: b.RoutingKey, Arguments: b.Arguments})
 		}
 	}
 	slices.SortFunc(bindings, func(a, b SourceBinding) int {
-		return cmp.Or(cmp.Compare(a.Exchange, b.Exchange), cmp.Compare(a.RoutingKey, b.RoutingKey), cmp.Compare(a.Headers.Text(), b.Headers.Text()))
+		return cmp.Or(cmp.Compare(a.Exchange, b.Exchange), cmp.Compare(a.RoutingKey, b.RoutingKey), cmp.Compare(a.Arguments.Text(), b.Arguments.Text()))
 	})
 	return bindings
 }

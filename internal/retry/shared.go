@@ -117,6 +117,5 @@ func SharedTiersOn(name string, in *topology.Topology) []Tier {
 
 // sharedText writes texts about the chain of an attachment for its owner, who
 // knows the attributes by other names.
-var sharedText = strings.NewReplacer("policy.priority", "policy_priority", "policy.inherit", "policy_inherit",
-	"the chain's own policy", "the attachment's own policy", "this chain would displace", "this attachment would displace",
+var sharedText = strings.NewReplacer("the chain's own policy", "the attachment's own policy", "this chain would displace", "this attachment would displace",
 	"The chain's policy", "The attachment's policy", "the chain's policy", "the attachment's policy", "into the chain", "into the tiers")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 )
 

@@ -31,6 +31,6 @@ resource "rabbitmq_retry_attachment" "billing" {
   tiers     = "standard"
   vhost     = var.vhost
   queue     = "billing"
-  existing  = true
+  ownership = "application"
   on_detach = "park"
 }

@@ -49,7 +49,7 @@ func with(attributes attributes, more attributes) attributes {
 
 var (
 	chain    = attributes{"name": "orders", "delays": []any{"1h"}, "deletion_policy": "delete"}
-	existing = with(chain, attributes{"work_queue": attributes{"existing": true}})
+	existing = with(chain, attributes{"work_queue": attributes{"ownership": "application"}})
 	classic  = attributes{"queue_type": "classic"}
 	longer   = attributes{"delays": []any{"2h", "1h"}}
 	inherits = attributes{"policy": attributes{"priority": 2000, "inherit": true}}
@@ -70,8 +70,8 @@ var subjects = []subject{
 		prepare: deadLettering("probe", "retries.retry"), works: retried("probe", func(place, attributes) string { return "retries.retry." }),
 	},
 	attachmentOf("attachment", attached, attributes{}, nil),
-	attachmentOf("attachment of a quorum queue", with(attached, attributes{"existing": true}), attributes{"policy_priority": 2000}, queue("quorum")),
-	attachmentOf("attachment of a classic queue", with(attached, attributes{"existing": true}), attributes{"policy_priority": 2000}, queue("classic")),
+	attachmentOf("attachment of a quorum queue", with(attached, attributes{"ownership": "application"}), attributes{"policy": attributes{"priority": 2000}}, queue("quorum")),
+	attachmentOf("attachment of a classic queue", with(attached, attributes{"ownership": "application"}), attributes{"policy": attributes{"priority": 2000}}, queue("classic")),
 	{
 		name: "network", kind: "rabbitmq_delay_network", id: "delays", prefix: "delays", config: network, // its levels cannot change
 		prepare: queue("quorum"), works: delayed,

@@ -38,7 +38,7 @@ func owns() []own {
 			"message_ttl": "1h", "bindings": []any{map[string]any{"exchange": "amq.topic", "routing_key": "order.#"}},
 		}})
 		chain("shielded", "routing_key", queueType, 3, 10, map[string]any{"policy": map[string]any{"shield": true, "priority": int64(2000)}})
-		chain("attached", "routing_key", queueType, 3, 10, map[string]any{"work_queue": map[string]any{"name": "own." + queueType, "existing": true}})
+		chain("attached", "routing_key", queueType, 3, 10, map[string]any{"work_queue": map[string]any{"name": "own." + queueType, "ownership": "application"}})
 		all[len(all)-1].work, all[len(all)-1].workType = "own."+queueType, queueType
 		all = append(all, own{kind: "rabbitmq_delay_network", config: map[string]any{
 			"name": "delays." + queueType, "queue_type": queueType, "levels": int64(5),

@@ -149,7 +149,7 @@ func TestAccDetachUnderTraffic(t *testing.T) {
 			t.Run(onDetach, func(t *testing.T) {
 				t.Parallel()
 				vhost := acctest.VHost(t, b)
-				v := variant{existing: "quorum", attachment: attributes{"existing": true, "on_detach": onDetach}}
+				v := variant{existing: "quorum", attachment: attributes{"ownership": "application", "on_detach": onDetach}}
 				_, appTeam := v.attach(t, b, vhost, waits{"500ms", "1s", "2s"}, []string{"orders"})
 				w := acctest.Worker(t, b, vhost)
 				var rejecting atomic.Bool
@@ -198,7 +198,7 @@ func TestAccDetachUnderTraffic(t *testing.T) {
 func TestAccDetachTooShort(t *testing.T) {
 	acctest.EachModern(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
-		v := variant{attachment: attributes{"existing": true, "timeouts": attributes{"delete": "5m"}}, existing: "quorum"}
+		v := variant{attachment: attributes{"ownership": "application", "timeouts": attributes{"delete": "5m"}}, existing: "quorum"}
 		_, appTeam := v.attach(t, b, vhost, waits{"10m"}, []string{"orders"})
 		fill(t, b, vhost, "orders", "10m", 1)
 		began := time.Now()
@@ -275,7 +275,7 @@ func TestAccRetain(t *testing.T) {
 	acctest.EachModern(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		declare(t, b, vhost, "orders", rabbithole.QueueSettings{Type: "quorum", Durable: true})
-		v := variant{attachment: attributes{"existing": true, "deletion_policy": "retain"}, existing: "quorum"}
+		v := variant{attachment: attributes{"ownership": "application", "deletion_policy": "retain"}, existing: "quorum"}
 		_, appTeam := v.attach(t, b, vhost, waits{"200ms"}, []string{"orders"})
 		appTeam.destroy(t)
 		w := acctest.Worker(t, b, vhost)

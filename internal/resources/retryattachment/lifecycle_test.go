@@ -206,12 +206,12 @@ func TestAccRefused(t *testing.T) {
 			attachment declared
 			want       []string
 		}{
-			{attachment(vhost, "bound", attributes{"existing": true}), []string{"Argument Overrides", "x-dead-letter-exchange=elsewhere"}},
-			{attachment(vhost, "bound", attributes{"existing": true, "queue_type": "quorum"}), []string{"Queue Belongs to Others"}},
+			{attachment(vhost, "bound", attributes{"ownership": "application"}), []string{"Argument Overrides", "x-dead-letter-exchange=elsewhere"}},
+			{attachment(vhost, "bound", attributes{"ownership": "application", "queue_type": "quorum"}), []string{"Queue Belongs to Others"}},
 			{attachment(vhost, "new", attributes{"arguments": `{"x-max-length":5}`}), []string{"Argument Not Possible Here", "hold up the tiers for all other queues"}},
 			{attachment(vhost, "retries.parking", nil), []string{"Queue of the Tiers"}},
 			{attachment(vhost, "orders", attributes{"queue_type": "classic"}), []string{"Change Not Possible in Place", "queue_type of the living attachment"}},
-			{attachment(vhost, "orders", attributes{"existing": true}), []string{"Change Not Possible in Place", "existing of the living attachment"}},
+			{attachment(vhost, "orders", attributes{"ownership": "application"}), []string{"Change Not Possible in Place", "ownership of the living attachment"}},
 			{attachment(vhost, "orders", attributes{"tiers": "others"}), []string{"Change Not Possible in Place", "tiers of the living attachment", `the tiers "others"`}},
 		} {
 			appTeam.configure(t, refused.attachment)

@@ -74,8 +74,8 @@ var variants = []variant{
 	{name: "quorum at-most-once", tiers: attributes{"dead_letter_strategy": "at-most-once"}, attachment: attributes{"dead_letter_strategy": "at-most-once"}},
 	{name: "classic", tiers: attributes{"queue_type": "classic"}, attachment: attributes{"queue_type": "classic"}},
 	{name: "classic queue in quorum tiers", attachment: attributes{"queue_type": "classic"}},
-	{name: "existing quorum", attachment: attributes{"existing": true}, existing: "quorum"},
-	{name: "existing classic", attachment: attributes{"existing": true}, existing: "classic"},
+	{name: "existing quorum", attachment: attributes{"ownership": "application"}, existing: "quorum"},
+	{name: "existing classic", attachment: attributes{"ownership": "application"}, existing: "classic"},
 }
 
 // with returns the variant with further attributes of its attachments.

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -26,17 +27,19 @@ const (
 	park      = "park"
 )
 
+// ownedByAttachment is the value of ownership for a queue that the attachment declares.
+const ownedByAttachment = "attachment"
+
 type model struct {
 	Tiers              types.String         `tfsdk:"tiers"`
 	Queue              types.String         `tfsdk:"queue"`
 	VHost              types.String         `tfsdk:"vhost"`
-	Existing           types.Bool           `tfsdk:"existing"`
+	Ownership          types.String         `tfsdk:"ownership"`
 	QueueType          types.String         `tfsdk:"queue_type"`
 	DeadLetterStrategy types.String         `tfsdk:"dead_letter_strategy"`
 	DeliveryLimit      types.Int64          `tfsdk:"delivery_limit"`
 	Arguments          jsontypes.Normalized `tfsdk:"arguments"`
-	PolicyPriority     types.Int64          `tfsdk:"policy_priority"`
-	PolicyInherit      types.Bool           `tfsdk:"policy_inherit"`
+	Policy             types.Object         `tfsdk:"policy"`
 	OnDetach           types.String         `tfsdk:"on_detach"`
 	DeletionPolicy     types.String         `tfsdk:"deletion_policy"`
 	Timeouts           timeouts.Value       `tfsdk:"timeouts"`
@@ -58,7 +61,10 @@ func (m model) identity() identityModel {
 // isKnown says whether no input is known only after apply.
 func (m model) isKnown() bool {
 	inputs := []attr.Value{
-		m.Tiers, m.Queue, m.VHost, m.Existing, m.QueueType, m.DeadLetterStrategy, m.DeliveryLimit, m.Arguments, m.PolicyPriority, m.PolicyInherit,
+		m.Tiers, m.Queue, m.VHost, m.Ownership, m.QueueType, m.DeadLetterStrategy, m.DeliveryLimit, m.Arguments, m.Policy,
+	}
+	for _, part := range m.Policy.Attributes() {
+		inputs = append(inputs, part)
 	}
 	return !slices.ContainsFunc(inputs, func(v attr.Value) bool { return v.IsUnknown() })
 }
@@ -69,11 +75,11 @@ func (m model) attachment() retry.Attachment {
 	a := retry.Attachment{
 		Tiers: m.Tiers.ValueString(),
 		Work: retry.WorkQueue{
-			Name: m.Queue.ValueString(), Existing: m.Existing.ValueBool(), Arguments: values.ArgumentsOf(m.Arguments),
+			Name: m.Queue.ValueString(), Existing: attribute.IsApplication(m.Ownership), Arguments: values.ArgumentsOf(m.Arguments),
 		},
 		QueueType:          topology.QueueType(m.QueueType.ValueString()),
 		DeadLetterStrategy: retry.DeadLetterStrategy(m.DeadLetterStrategy.ValueString()),
-		Policy:             retry.PolicySettings{Priority: m.PolicyPriority.ValueInt64(), Inherit: m.PolicyInherit.ValueBool()},
+		Policy:             attribute.AttachmentPolicy.Settings(m.Policy),
 	}
 	if !m.DeliveryLimit.IsNull() {
 		a.Work.DeliveryLimit = new(m.DeliveryLimit.ValueInt64())
@@ -83,10 +89,9 @@ func (m model) attachment() retry.Attachment {
 
 // setInputs fills the inputs from an attachment that was read from a broker.
 func (m *model) setInputs(a retry.Attachment) {
-	m.Existing = types.BoolValue(a.Work.Existing)
+	m.Ownership = attribute.OwnershipValue(ownedByAttachment, a.Work.Existing)
 	m.DeadLetterStrategy = types.StringValue(string(a.DeadLetterStrategy))
-	m.PolicyPriority = types.Int64Value(a.Policy.Priority)
-	m.PolicyInherit = types.BoolValue(a.Policy.Inherit)
+	m.Policy = attribute.AttachmentPolicy.Value(a.Policy)
 	m.OnDetach, m.DeletionPolicy = types.StringValue(waitThere), types.StringValue(ifEmpty)
 	m.QueueType, m.DeliveryLimit, m.Arguments = types.StringNull(), types.Int64Null(), values.ArgumentsValue(a.Work.Arguments)
 	if a.Work.Existing {
@@ -106,6 +111,7 @@ func (m *model) setInputs(a retry.Attachment) {
 // It is a pure function: Terraform plans again at apply, in another process,
 // and the answer has to be the same.
 func complete(m model, f *facts) model {
+	m.Policy = attribute.AttachmentPolicy.Complete(m.Policy)
 	m.QueueType = completeQueueType(m)
 	m.DeadLetterStrategy = completeDeadLetterStrategy(m, f)
 	m.DeliveryLimit = completeDeliveryLimit(m)
@@ -118,9 +124,9 @@ func completeQueueType(m model) types.String {
 	switch {
 	case !m.QueueType.IsNull():
 		return m.QueueType
-	case m.Existing.IsUnknown():
+	case m.Ownership.IsUnknown():
 		return types.StringUnknown()
-	case m.Existing.ValueBool():
+	case attribute.IsApplication(m.Ownership):
 		return types.StringNull()
 	default:
 		return types.StringValue(string(topology.Quorum))
@@ -129,7 +135,7 @@ func completeQueueType(m model) types.String {
 
 func completeDeadLetterStrategy(m model, f *facts) types.String {
 	queueType := topology.QueueType(m.QueueType.ValueString())
-	if m.Existing.ValueBool() && f != nil {
+	if attribute.IsApplication(m.Ownership) && f != nil {
 		queueType = f.WorkType
 	}
 	switch {
@@ -147,7 +153,7 @@ func completeDeliveryLimit(m model) types.Int64 {
 	switch {
 	case !m.DeliveryLimit.IsNull():
 		return m.DeliveryLimit
-	case m.Existing.IsUnknown(), m.QueueType.IsUnknown():
+	case m.Ownership.IsUnknown(), m.QueueType.IsUnknown():
 		return types.Int64Unknown()
 	case m.QueueType.ValueString() == string(topology.Quorum):
 		return types.Int64Value(retry.DefaultDeliveryLimit)
@@ -158,7 +164,7 @@ func completeDeliveryLimit(m model) types.Int64 {
 
 func (m *model) setTopology(f *facts) {
 	m.Topology = types.ObjectUnknown(values.LinesTypes)
-	if !m.isKnown() || f == nil || m.Existing.ValueBool() && f.WorkType == "" {
+	if !m.isKnown() || f == nil || attribute.IsApplication(m.Ownership) && f.WorkType == "" {
 		return
 	}
 	if a := f.within(m.attachment()); len(a.Problems()) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
@@ -27,11 +28,11 @@ func (r *attachmentResource) ValidateConfig(ctx context.Context, req resource.Va
 	if config.VHost.IsNull() {
 		config.VHost = types.StringValue("/")
 	}
-	if config.Existing.IsNull() {
-		config.Existing = types.BoolValue(false)
+	if config.Ownership.IsNull() {
+		config.Ownership = types.StringValue(ownedByAttachment)
 	}
 	config = complete(config, nil)
-	if config.Existing.ValueBool() && config.DeadLetterStrategy.IsUnknown() {
+	if attribute.IsApplication(config.Ownership) && config.DeadLetterStrategy.IsUnknown() {
 		config.DeadLetterStrategy = types.StringValue(string(retry.AtLeastOnce)) // any will do
 	}
 	if config.isKnown() {
@@ -55,6 +56,7 @@ func (r *attachmentResource) ModifyPlan(ctx context.Context, req resource.Modify
 	// Terraform offers the prior value for what the configuration leaves out;
 	// a default must not depend on it.
 	plan.QueueType, plan.DeadLetterStrategy, plan.DeliveryLimit = config.QueueType, config.DeadLetterStrategy, config.DeliveryLimit
+	plan.Policy = config.Policy
 	f := r.planFacts(ctx, req, prior, plan, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -81,7 +83,7 @@ func (r *attachmentResource) ModifyPlan(ctx context.Context, req resource.Modify
 // checkNeeds warns of missing objects that must exist before the apply. The tiers and the
 // queue are often known when what follows from the queue is not.
 func (r *attachmentResource) checkNeeds(ctx context.Context, planned model, f *facts, diags *diag.Diagnostics) {
-	if f == nil || r.data == nil || r.data.Client == nil || planned.ID.IsUnknown() || planned.Existing.IsUnknown() || diags.HasError() {
+	if f == nil || r.data == nil || r.data.Client == nil || planned.ID.IsUnknown() || planned.Ownership.IsUnknown() || diags.HasError() {
 		return
 	}
 	lifecycle.WarnOfNeeds(ctx, r.data, planned.VHost.ValueString(), needs(planned.attachment()), diags)
@@ -155,7 +157,7 @@ func (r *attachmentResource) planFacts(ctx context.Context, req resource.ModifyP
 		diagnostics.AddError(diags, "Broker Not Reached", err)
 		return nil
 	}
-	if plan.Existing.ValueBool() && !plan.Queue.IsUnknown() && !plan.Tiers.IsUnknown() && !plan.VHost.IsUnknown() {
+	if attribute.IsApplication(plan.Ownership) && !plan.Queue.IsUnknown() && !plan.Tiers.IsUnknown() && !plan.VHost.IsUnknown() {
 		diagnostics.AddPlanError(diags, r.lookAround(ctx, f, plan))
 	}
 	return f
@@ -205,17 +207,17 @@ func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
 	before := values.LinesOf(prior.Topology)
 	name := planned.Queue.ValueString()
 	have, exists := before.Queues[name]
-	if !exists && !prior.Existing.ValueBool() {
+	if !exists && !attribute.IsApplication(prior.Ownership) {
 		return // a queue that is gone, or a create that was killed
 	}
 	const argument = "it is an argument of the queue, which RabbitMQ fixes when the queue is declared"
-	owned := !planned.Existing.ValueBool()
+	owned := !attribute.IsApplication(planned.Ownership)
 	changed := false
 	for _, c := range []struct {
 		attribute, reason string
 		before, after     attr.Value
 	}{
-		{"existing", "a declared queue dead-letters by its arguments, which RabbitMQ fixes, and an existing one by a policy", prior.Existing, planned.Existing},
+		{"ownership", "a declared queue dead-letters by its arguments, which RabbitMQ fixes, and an existing one by a policy", prior.Ownership, planned.Ownership},
 		{"queue_type", argument, prior.QueueType, planned.QueueType},
 		{"dead_letter_strategy", argument, prior.DeadLetterStrategy, planned.DeadLetterStrategy},
 		{"delivery_limit", argument, prior.DeliveryLimit, planned.DeliveryLimit},

@@ -47,7 +47,7 @@ func needs(a retry.Attachment) []lifecycle.Need {
 	if a.Work.Existing {
 		needs = append(needs, lifecycle.Need{
 			Attribute: "queue", Kind: topology.KindQueue, Name: a.Work.Name, Summary: "Existing Queue Not Found",
-			Otherwise: "Or leave \"existing\" out, and the attachment declares a queue of this name itself.",
+			Otherwise: "Or leave \"ownership\" out, and the attachment declares a queue of this name itself.",
 		})
 	}
 	return needs
@@ -220,7 +220,7 @@ func conflictText(m model, conflicts []string) string {
 	return fmt.Sprintf("The attachment of the queue %q in virtual host %q needs objects that exist already and are not in this state:\n\n  %s\n\n"+
 		"The provider never takes over what it did not make. If they are this attachment, import it:\n\n"+
 		"  terraform import <address of this resource> '%s'\n\n"+
-		"If the queue belongs to an application, set existing = true. If another address of this configuration has the attachment (after a rename), tell Terraform with a moved block. "+
+		"If the queue belongs to an application, set ownership = \"application\". If another address of this configuration has the attachment (after a rename), tell Terraform with a moved block. "+
 		"Otherwise choose another name.",
 		m.Queue.ValueString(), m.VHost.ValueString(), strings.Join(conflicts, "\n  "), m.ID.ValueString())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
@@ -71,7 +72,7 @@ func (r *attachmentResource) Create(ctx context.Context, req resource.CreateRequ
 		diagnostics.AddError(&resp.Diagnostics, "Broker Not Reached", err)
 		return
 	}
-	if plan.Existing.ValueBool() {
+	if attribute.IsApplication(plan.Ownership) {
 		// The same run may have made the queue, after the virtual host was read.
 		r.data.Client.Reload(plan.VHost.ValueString())
 		diagnostics.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, plan))
@@ -285,7 +286,7 @@ func (r *attachmentResource) readImported(ctx context.Context, m *model, f *fact
 		diagnostics.AddVHostError(diags, err)
 	case errors.Is(readErr, retry.ErrNotAttached):
 		diags.AddError("Nothing to Import", fmt.Sprintf("Virtual host %q holds nothing that attaches a queue %q to retry tiers %q, such as a binding of the exchange %s. "+
-			"Check the parts of the identifier, or create the attachment instead of importing it; with existing = true for a queue that an application declares.", vhost, queue, tiers, retry.NewShared(tiers).ReturnExchange()))
+			"Check the parts of the identifier, or create the attachment instead of importing it; with ownership = \"application\" for a queue that an application declares.", vhost, queue, tiers, retry.NewShared(tiers).ReturnExchange()))
 	default:
 		m.setInputs(a)
 		m.setID()

@@ -11,14 +11,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
@@ -36,6 +35,7 @@ func (r *attachmentResource) IdentitySchema(_ context.Context, _ resource.Identi
 
 func (r *attachmentResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
+		Version: 1,
 		MarkdownDescription: "Attaches a work queue to retry tiers that others own, see `rabbitmq_retry_tiers`: declares the queue, or takes an existing one. What the consumer rejects with `requeue=false` waits in the " +
 			"next tier and comes back, and is parked after the last one.\n\n" +
 			"Neither making nor removing an attachment changes the tiers or another attachment.",
@@ -70,11 +70,7 @@ func names() map[string]schema.Attribute {
 
 func queue() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"existing": schema.BoolAttribute{
-			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-			MarkdownDescription: "Whether the queue belongs to an application. Then the attachment neither declares nor deletes it, and attaches it by a policy, which needs a user with the tag `policymaker`. " +
-				"It cannot change in place. Default: `false`.",
-		},
+		"ownership": ownership(),
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: "Type of the queue that the attachment declares: `quorum` or `classic`. Classic queues can lose messages if their node fails. It cannot change in place. Default: `quorum`; none for an existing queue.",
@@ -103,17 +99,16 @@ func queue() map[string]schema.Attribute {
 
 func policy() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"policy_priority": schema.Int64Attribute{
-			Optional: true, Computed: true, Default: int64default.StaticInt64(retry.DefaultPriority),
-			MarkdownDescription: fmt.Sprintf("Priority of the policy that attaches an existing queue. RabbitMQ applies only one policy to a queue, and so it has to be above that of every other one that matches the queue. "+
-				"Without effect on a queue that the attachment declares. Default: `%d`.", retry.DefaultPriority),
-		},
-		"policy_inherit": schema.BoolAttribute{
-			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-			MarkdownDescription: "Whether the policy that attaches an existing queue carries over the keys of the one that it takes the place of, but for those of dead-lettering, and follows their changes with every apply. " +
-				"Default: `false`.",
-		},
+		"policy": attribute.AttachmentPolicy.Schema("Settings of the policy that attaches an application's queue. RabbitMQ applies only one user policy to a queue, the one of the highest priority. " +
+			"Without effect on a queue that the attachment declares. Default: the defaults below."),
 	}
+}
+
+func ownership() schema.Attribute {
+	a := attribute.Ownership(ownedByAttachment, "Who declares the queue. `attachment`: the attachment declares and deletes it. `application`: the attachment neither declares nor deletes it, and attaches it by a policy, "+
+		"which needs a user with the tag `policymaker`. It cannot change in place.")
+	a.Default = stringdefault.StaticString(ownedByAttachment)
+	return a
 }
 
 func removal() map[string]schema.Attribute {

@@ -235,7 +235,7 @@ func differences() map[string]difference {
 				h.exchanges["bills.parking"] = "fanout"
 				h.bind("bills.parking", "orders.parking", nil)
 			},
-			config: map[string]any{"parking_queue": map[string]any{"existing": true}},
+			config: map[string]any{"parking_queue": map[string]any{"ownership": "application"}},
 		},
 		"no delivery limits": {
 			change: func(h *handMade) {
@@ -572,7 +572,7 @@ func TestAccAdoptAttached(t *testing.T) {
 				acctest.Do(t, resp, err)
 
 				s := newSession(t, b, vhost, v, map[string]any{
-					"deletion_policy": "if_empty", "work_queue": map[string]any{"existing": true}, "policy": map[string]any{"priority": 7},
+					"deletion_policy": "if_empty", "work_queue": map[string]any{"ownership": "application"}, "policy": map[string]any{"priority": 7},
 				})
 				s.expectPlan(s.importChain())
 				s.expectPlan(s.plan())

@@ -103,7 +103,7 @@ func (a *application) expectPolicy(name string) {
 
 // attached are the attributes of a chain on an existing queue.
 func attached(more map[string]any) map[string]any {
-	attributes := map[string]any{"work_queue": map[string]any{"existing": true}}
+	attributes := map[string]any{"work_queue": map[string]any{"ownership": "application"}}
 	maps.Copy(attributes, more)
 	return attributes
 }
@@ -489,12 +489,12 @@ var refusedAttachments = []refusedAttachment{
 	},
 	{
 		name:  "attribute of an own queue",
-		more:  map[string]any{"work_queue": map[string]any{"existing": true, "max_length": 5}},
+		more:  map[string]any{"work_queue": map[string]any{"ownership": "application", "max_length": 5}},
 		words: []string{"work_queue.max_length", "Queue Belongs to Others"},
 	},
 	{
 		name:  "binding of an own queue",
-		more:  map[string]any{"work_queue": map[string]any{"existing": true, "bindings": []any{map[string]any{"exchange": "amq.topic"}}}},
+		more:  map[string]any{"work_queue": map[string]any{"ownership": "application", "bindings": []any{map[string]any{"exchange": "amq.topic"}}}},
 		words: []string{"work_queue.bindings", "Queue Belongs to Others"},
 	},
 }
@@ -613,7 +613,7 @@ func TestAccTwoChainsOnOneQueue(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		newApplication(t, b, vhost, "quorum", nil)
-		more := settings{more: `work_queue = { name = "orders", existing = true }`}
+		more := settings{more: `work_queue = { name = "orders", ownership = "application" }`}
 		second := more
 		second.address, second.name = "bills", "bills"
 		_, bills, _ := strings.Cut(second.config(b, vhost), "}\n")
@@ -631,7 +631,7 @@ func TestAccTwoChainsOnOneQueue(t *testing.T) {
 		a := newSession(t, b, acctest.VHost(t, b), defaultVariant(b, "quorum"), attached(nil))
 		newApplication(t, b, a.vhost, "quorum", nil)
 		a.apply()
-		other := newSession(t, b, a.vhost, defaultVariant(b, "quorum"), map[string]any{"name": "bills", "work_queue": map[string]any{"name": "orders", "existing": true}})
+		other := newSession(t, b, a.vhost, defaultVariant(b, "quorum"), map[string]any{"name": "bills", "work_queue": map[string]any{"name": "orders", "ownership": "application"}})
 		expectRefused(t, other.plan().Diagnostics, "Queue Has Another Chain", `retry chain "orders"`, `"orders.retry"`)
 		other.config["policy"] = map[string]any{"priority": 2000}
 		expectRefused(t, other.plan().Diagnostics, "Queue Has Another Chain", `retry chain "orders"`, `"orders.retry"`)
@@ -874,7 +874,7 @@ func TestAccOwnBecomesAttached(t *testing.T) {
 		s.apply()
 		l := startTraffic(t, b, vhost)
 		l.waitFor(50)
-		s.config["work_queue"] = map[string]any{"existing": true}
+		s.config["work_queue"] = map[string]any{"ownership": "application"}
 		s.apply()
 		s.expectPlan(s.plan())
 		l.waitFor(50)

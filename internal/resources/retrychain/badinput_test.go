@@ -31,8 +31,8 @@ func badInputs() map[string]struct{ attributes, want string } {
 			delays + "queue_type = \"classic\"\ndead_letter_strategy = \"at-least-once\"",
 			`dead_letter_strategy.*At-Least-Once Needs Quorum Queues`,
 		},
-		"existing work queue":    {delays + `work_queue = { existing = true, max_length = 5 }`, `work_queue.*Queue Belongs to Others`},
-		"existing parking queue": {delays + `parking_queue = { existing = true, message_ttl = "1s" }`, `parking_queue.*Queue Belongs to Others`},
+		"existing work queue":    {delays + `work_queue = { ownership = "application", max_length = 5 }`, `work_queue.*Queue Belongs to Others`},
+		"existing parking queue": {delays + `parking_queue = { ownership = "application", message_ttl = "1s" }`, `parking_queue.*Queue Belongs to Others`},
 		"nothing to inherit":     {delays + `policy = { inherit = true }`, `policy.*Nothing to Inherit`},
 		"two queues of one name": {delays + `parking_queue = { name = "orders" }`, `parking_queue.*Two Queues of One Name`},
 		"queue named as a tier":  {delays + `work_queue = { name = "orders.retry.1s" }`, `work_queue.*Two Queues of One Name`},
@@ -49,9 +49,9 @@ func badInputs() map[string]struct{ attributes, want string } {
 		"argument of the chain": {delays + `work_queue = { arguments = jsonencode({ "x-message-ttl" = 5 }) }`, `work_queue.*Argument Set Elsewhere`},
 		"expiring queue":        {delays + `work_queue = { arguments = jsonencode({ "x-expires" = 5 }) }`, `work_queue.*x-expires Would Lose Messages`},
 		"arguments not JSON":    {delays + `work_queue = { arguments = "x=5" }`, `x=5.*JSON`},
-		"null header":           {delays + `work_queue = { bindings = [{ exchange = "amq.headers", headers = jsonencode({ a = null }) }] }`, `work_queue.*null`},
+		"null header":           {delays + `work_queue = { bindings = [{ exchange = "amq.headers", arguments = jsonencode({ a = null }) }] }`, `work_queue.*null`},
 		"wrong x-match": {
-			delays + `work_queue = { bindings = [{ exchange = "amq.headers", headers = jsonencode({ "x-match" = "some" }) }] }`,
+			delays + `work_queue = { bindings = [{ exchange = "amq.headers", arguments = jsonencode({ "x-match" = "some" }) }] }`,
 			`work_queue.*Invalid x-match`,
 		},
 		"default exchange": {delays + `work_queue = { bindings = [{ exchange = "" }] }`, `work_queue.*Default Exchange Cannot Be Bound`},
@@ -121,7 +121,7 @@ func TestAccBadInputForBroker(t *testing.T) {
 		}
 		resp, err := api.DeclareQueue(vhost, "orders", rabbithole.QueueSettings{Durable: true})
 		acctest.Do(t, resp, err)
-		planFails(t, settings{}.config(b, vhost), `name.*Object Already Exists.*queue "orders".*terraform import.*set work_queue.existing or parking_queue.existing = true`)
+		planFails(t, settings{}.config(b, vhost), `name.*Object Already Exists.*queue "orders".*terraform import.*set work_queue.ownership or parking_queue.ownership = "application"`)
 		if n := queues(t, b, vhost); n != 1 {
 			t.Errorf("%d queues, expected only the one that was there", n)
 		}

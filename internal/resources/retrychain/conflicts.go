@@ -84,7 +84,7 @@ func conflictText(m model, conflicts []string) string {
 		"The provider never takes over what it did not make. If they are this chain, import it:\n\n"+
 		"  terraform import <address of this resource> '%s'\n\n"+
 		"If another address of this configuration has the chain (after a rename), tell Terraform with a moved block. "+
-		"If a queue belongs to an application, set work_queue.existing or parking_queue.existing = true: the chain then uses it as it is. "+
+		"If a queue belongs to an application, set work_queue.ownership or parking_queue.ownership = \"application\": the chain then uses it as it is. "+
 		"Otherwise choose another name for the chain or its queues.",
 		m.Name.ValueString(), m.VHost.ValueString(), strings.Join(conflicts, "\n  "), m.ID.ValueString())
 }

@@ -26,7 +26,7 @@ func TestAccImport(t *testing.T) {
 			"work_queue": map[string]any{
 				"name": "work", "single_active_consumer": true, "arguments": `{"x-custom":5}`,
 				"bindings": []any{
-					map[string]any{"exchange": "amq.headers", "headers": `{"type":"order","version":2,"x-match":"all"}`},
+					map[string]any{"exchange": "amq.headers", "arguments": `{"type":"order","version":2,"x-match":"all"}`},
 					map[string]any{"exchange": "amq.topic", "routing_key": "order.#"},
 				},
 			},
@@ -67,7 +67,7 @@ func TestAccImportOfNothing(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		w := acctest.Terraform(t, settings{}.config(b, vhost))
-		expectText(t, acctest.RunError(t, w, "import", address, "orders@"+vhost), "Nothing to Import", "create a chain with work_queue = { existing = true }")
+		expectText(t, acctest.RunError(t, w, "import", address, "orders@"+vhost), "Nothing to Import", "create a chain with work_queue = { ownership = \"application\" }")
 		expectText(t, acctest.RunError(t, w, "import", address, "orders"), "Invalid Import Identifier", "name@vhost")
 		expectText(t, acctest.RunError(t, w, "import", address, "orders@no-such-vhost"), "Virtual Host Not Found")
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
@@ -19,6 +20,9 @@ const (
 	deleteAll = "delete"
 	retain    = "retain"
 )
+
+// ownedByChain is the value of ownership for a queue that the chain declares.
+const ownedByChain = "chain"
 
 type model struct {
 	Name               types.String   `tfsdk:"name"`
@@ -46,7 +50,7 @@ type model struct {
 
 type workQueueModel struct {
 	Name                 types.String         `tfsdk:"name"`
-	Existing             types.Bool           `tfsdk:"existing"`
+	Ownership            types.String         `tfsdk:"ownership"`
 	DeliveryLimit        types.Int64          `tfsdk:"delivery_limit"`
 	MessageTTL           types.String         `tfsdk:"message_ttl"`
 	MaxLength            types.Int64          `tfsdk:"max_length"`
@@ -60,19 +64,13 @@ type workQueueModel struct {
 type bindingModel struct {
 	Exchange   types.String         `tfsdk:"exchange"`
 	RoutingKey types.String         `tfsdk:"routing_key"`
-	Headers    jsontypes.Normalized `tfsdk:"headers"`
+	Arguments  jsontypes.Normalized `tfsdk:"arguments"`
 }
 
 type parkingQueueModel struct {
 	Name       types.String `tfsdk:"name"`
-	Existing   types.Bool   `tfsdk:"existing"`
+	Ownership  types.String `tfsdk:"ownership"`
 	MessageTTL types.String `tfsdk:"message_ttl"`
-}
-
-type policyModel struct {
-	Priority types.Int64 `tfsdk:"priority"`
-	Inherit  types.Bool  `tfsdk:"inherit"`
-	Shield   types.Bool  `tfsdk:"shield"`
 }
 
 type tierModel struct {
@@ -83,18 +81,17 @@ type tierModel struct {
 
 var (
 	bindingTypes = map[string]attr.Type{
-		"exchange": types.StringType, "routing_key": types.StringType, "headers": jsontypes.NormalizedType{},
+		"exchange": types.StringType, "routing_key": types.StringType, "arguments": jsontypes.NormalizedType{},
 	}
 	workQueueTypes = map[string]attr.Type{
-		"name": types.StringType, "existing": types.BoolType, "delivery_limit": types.Int64Type,
+		"name": types.StringType, "ownership": types.StringType, "delivery_limit": types.Int64Type,
 		"message_ttl": types.StringType, "max_length": types.Int64Type, "max_length_bytes": types.Int64Type,
 		"overflow": types.StringType, "single_active_consumer": types.BoolType, "arguments": jsontypes.NormalizedType{},
 		"bindings": types.ListType{ElemType: types.ObjectType{AttrTypes: bindingTypes}},
 	}
 	parkingQueueTypes = map[string]attr.Type{
-		"name": types.StringType, "existing": types.BoolType, "message_ttl": types.StringType,
+		"name": types.StringType, "ownership": types.StringType, "message_ttl": types.StringType,
 	}
-	policyTypes   = map[string]attr.Type{"priority": types.Int64Type, "inherit": types.BoolType, "shield": types.BoolType}
 	tierTypes     = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType, "return_exchange": types.StringType}
 	topologyTypes = values.LinesTypes
 )
@@ -105,7 +102,7 @@ func (m model) workQueue() workQueueModel {
 	parts := m.WorkQueue.Attributes()
 	w := workQueueModel{
 		Name:                 values.Part[types.String](parts, "name"),
-		Existing:             values.Part[types.Bool](parts, "existing"),
+		Ownership:            values.Part[types.String](parts, "ownership"),
 		DeliveryLimit:        values.Part[types.Int64](parts, "delivery_limit"),
 		MessageTTL:           values.Part[types.String](parts, "message_ttl"),
 		MaxLength:            values.Part[types.Int64](parts, "max_length"),
@@ -123,7 +120,7 @@ func (m model) workQueue() workQueueModel {
 
 func (w workQueueModel) object() types.Object {
 	return types.ObjectValueMust(workQueueTypes, map[string]attr.Value{
-		"name": w.Name, "existing": w.Existing, "delivery_limit": w.DeliveryLimit, "message_ttl": w.MessageTTL,
+		"name": w.Name, "ownership": w.Ownership, "delivery_limit": w.DeliveryLimit, "message_ttl": w.MessageTTL,
 		"max_length": w.MaxLength, "max_length_bytes": w.MaxLengthBytes, "overflow": w.Overflow,
 		"single_active_consumer": w.SingleActiveConsumer, "arguments": w.Arguments, "bindings": w.Bindings,
 	})
@@ -131,48 +128,27 @@ func (w workQueueModel) object() types.Object {
 
 // usesExisting says whether the chain uses a queue of others.
 func (m model) usesExisting() bool {
-	return m.workQueue().Existing.ValueBool() || m.parkingQueue().Existing.ValueBool()
+	return attribute.IsApplication(m.workQueue().Ownership) || attribute.IsApplication(m.parkingQueue().Ownership)
 }
 
 func (m model) parkingQueue() parkingQueueModel {
 	parts := m.ParkingQueue.Attributes()
 	return parkingQueueModel{
 		Name:       values.Part[types.String](parts, "name"),
-		Existing:   values.Part[types.Bool](parts, "existing"),
+		Ownership:  values.Part[types.String](parts, "ownership"),
 		MessageTTL: values.Part[types.String](parts, "message_ttl"),
 	}
 }
 
 func (p parkingQueueModel) object() types.Object {
 	return types.ObjectValueMust(parkingQueueTypes, map[string]attr.Value{
-		"name": p.Name, "existing": p.Existing, "message_ttl": p.MessageTTL,
+		"name": p.Name, "ownership": p.Ownership, "message_ttl": p.MessageTTL,
 	})
-}
-
-func (m model) policy() policyModel {
-	parts := m.Policy.Attributes()
-	return policyModel{
-		Priority: values.Part[types.Int64](parts, "priority"),
-		Inherit:  values.Part[types.Bool](parts, "inherit"),
-		Shield:   values.Part[types.Bool](parts, "shield"),
-	}
-}
-
-func (p policyModel) object() types.Object {
-	return types.ObjectValueMust(policyTypes, map[string]attr.Value{"priority": p.Priority, "inherit": p.Inherit, "shield": p.Shield})
-}
-
-func (p policyModel) domain() retry.PolicySettings {
-	settings := retry.PolicySettings{Priority: retry.DefaultPriority, Inherit: p.Inherit.ValueBool(), Shield: p.Shield.ValueBool()}
-	if !p.Priority.IsNull() {
-		settings.Priority = p.Priority.ValueInt64()
-	}
-	return settings
 }
 
 func (b bindingModel) object() types.Object {
 	return types.ObjectValueMust(bindingTypes, map[string]attr.Value{
-		"exchange": b.Exchange, "routing_key": b.RoutingKey, "headers": b.Headers,
+		"exchange": b.Exchange, "routing_key": b.RoutingKey, "arguments": b.Arguments,
 	})
 }
 
@@ -207,15 +183,15 @@ func (m model) chain() retry.Chain {
 		Work:               m.workQueue().domain(),
 	}
 	p := m.parkingQueue()
-	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), Existing: p.Existing.ValueBool(), MessageTTL: values.DurationOf(p.MessageTTL)}
-	c.Policy = m.policy().domain()
+	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), Existing: attribute.IsApplication(p.Ownership), MessageTTL: values.DurationOf(p.MessageTTL)}
+	c.Policy = attribute.ChainPolicy.Settings(m.Policy)
 	return c
 }
 
 func (w workQueueModel) domain() retry.WorkQueue {
 	return retry.WorkQueue{
 		Name:                 w.Name.ValueString(),
-		Existing:             w.Existing.ValueBool(),
+		Existing:             attribute.IsApplication(w.Ownership),
 		DeliveryLimit:        w.DeliveryLimit.ValueInt64Pointer(),
 		MessageTTL:           values.DurationOf(w.MessageTTL),
 		MaxLength:            w.MaxLength.ValueInt64Pointer(),
@@ -236,7 +212,7 @@ func bindings(list types.List) []retry.SourceBinding {
 		bindings = append(bindings, retry.SourceBinding{
 			Exchange:   values.Part[types.String](parts, "exchange").ValueString(),
 			RoutingKey: values.Part[types.String](parts, "routing_key").ValueString(),
-			Headers:    values.ArgumentsOf(values.Part[jsontypes.Normalized](parts, "headers")),
+			Arguments:  values.ArgumentsOf(values.Part[jsontypes.Normalized](parts, "arguments")),
 		})
 	}
 	return bindings
@@ -256,18 +232,10 @@ func (m *model) setInputs(c retry.Chain) {
 	m.WorkQueue = newWorkQueueModel(c.Work).object()
 	m.ParkingQueue = parkingQueueModel{
 		Name:       types.StringValue(c.Parking.Name),
-		Existing:   types.BoolValue(c.Parking.Existing),
+		Ownership:  attribute.OwnershipValue(ownedByChain, c.Parking.Existing),
 		MessageTTL: values.DurationValue(c.Parking.MessageTTL),
 	}.object()
-	m.Policy = newPolicyValue(c.Policy)
-}
-
-// newPolicyValue is null for settings that are all as they are by default.
-func newPolicyValue(p retry.PolicySettings) types.Object {
-	if p.Priority == retry.DefaultPriority && !p.Inherit && !p.Shield {
-		return types.ObjectNull(policyTypes)
-	}
-	return policyModel{Priority: types.Int64Value(p.Priority), Inherit: types.BoolValue(p.Inherit), Shield: types.BoolValue(p.Shield)}.object()
+	m.Policy = attribute.ChainPolicy.Value(c.Policy)
 }
 
 func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
@@ -277,7 +245,7 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 		if b.RoutingKey != "" {
 			key = types.StringValue(b.RoutingKey)
 		}
-		bindings = append(bindings, bindingModel{Exchange: types.StringValue(b.Exchange), RoutingKey: key, Headers: values.ArgumentsValue(b.Headers)}.object())
+		bindings = append(bindings, bindingModel{Exchange: types.StringValue(b.Exchange), RoutingKey: key, Arguments: values.ArgumentsValue(b.Arguments)}.object())
 	}
 	overflow := types.StringNull()
 	if w.Overflow != "" {
@@ -285,7 +253,7 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 	}
 	return workQueueModel{
 		Name:                 types.StringValue(w.Name),
-		Existing:             types.BoolValue(w.Existing),
+		Ownership:            attribute.OwnershipValue(ownedByChain, w.Existing),
 		DeliveryLimit:        types.Int64PointerValue(w.DeliveryLimit),
 		MessageTTL:           values.DurationValue(w.MessageTTL),
 		MaxLength:            types.Int64PointerValue(w.MaxLength),

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
@@ -161,7 +162,7 @@ func (r *chainResource) planFacts(ctx context.Context, req resource.ModifyPlanRe
 		f.forNew(plan)
 	}
 	inputs := completeInputs(plan, f)
-	if f.WorkType == "" && inputs.isKnown(ctx) && inputs.workQueue().Existing.ValueBool() {
+	if f.WorkType == "" && inputs.isKnown(ctx) && attribute.IsApplication(inputs.workQueue().Ownership) {
 		diagnostics.AddPlanError(diags, r.lookAround(ctx, f, inputs))
 	}
 	return f

@@ -84,7 +84,7 @@ func (r *chainResource) readImported(ctx context.Context, m *model, f *facts, di
 	case errors.Is(readErr, retry.ErrNoChain):
 		diags.AddError("Nothing to Import",
 			fmt.Sprintf("Virtual host %q holds no object of a retry chain named %q: no exchange %s.retry, %s.parking or %s.redrive and no tier. "+
-				"Check the name, or create the chain instead of importing it. For a queue that an application declares, create a chain with work_queue = { existing = true }.",
+				"Check the name, or create the chain instead of importing it. For a queue that an application declares, create a chain with work_queue = { ownership = \"application\" }.",
 				m.VHost.ValueString(), m.Name.ValueString(), m.Name.ValueString(), m.Name.ValueString(), m.Name.ValueString()))
 	default:
 		f.Features = features
@@ -197,7 +197,7 @@ func needs(c retry.Chain) []lifecycle.Need {
 	queue := func(attribute, name string) {
 		needs = append(needs, lifecycle.Need{
 			Attribute: attribute, Kind: topology.KindQueue, Name: name, Summary: "Existing Queue Not Found",
-			Otherwise: "Or leave \"existing\" out, and the chain declares a queue of this name itself.",
+			Otherwise: "Or leave \"ownership\" out, and the chain declares a queue of this name itself.",
 		})
 	}
 	if c.Work.Existing {

@@ -34,7 +34,7 @@ func declareParking(t *testing.T, b *rabbit.Broker, vhost, queueType string, arg
 func sharing(name string) map[string]any {
 	return map[string]any{
 		"name": name, "delays": []any{"200ms"}, "deletion_policy": "if_empty",
-		"parking_queue": map[string]any{"name": "shared", "existing": true},
+		"parking_queue": map[string]any{"name": "shared", "ownership": "application"},
 	}
 }
 
@@ -229,7 +229,7 @@ func TestAccParkingOfAnotherChain(t *testing.T) {
 		orders := newSession(t, b, vhost, v, map[string]any{"delays": []any{"200ms"}, "deletion_policy": "if_empty"})
 		orders.apply()
 		bills := newSession(t, b, vhost, v, map[string]any{
-			"name": "bills", "delays": []any{"200ms"}, "parking_queue": map[string]any{"name": "orders.parking", "existing": true},
+			"name": "bills", "delays": []any{"200ms"}, "parking_queue": map[string]any{"name": "orders.parking", "ownership": "application"},
 		})
 		bills.apply()
 		bills.expectPlan(bills.plan())
@@ -269,8 +269,8 @@ func TestAccParkingBecomesShared(t *testing.T) {
 		s := newSession(t, b, vhost, v, map[string]any{"delays": []any{"200ms"}})
 		s.apply()
 		park(t, b, vhost)
-		for _, existing := range []bool{true, false} {
-			s.config["parking_queue"] = map[string]any{"existing": existing}
+		for _, owner := range []string{"application", "chain"} {
+			s.config["parking_queue"] = map[string]any{"ownership": owner}
 			s.apply()
 			s.expectPlan(s.plan())
 			expectParked(t, b, vhost, 1)
@@ -288,7 +288,7 @@ func TestAccTakeoverRefused(t *testing.T) {
 		s.apply()
 		s.config["parking_queue"] = map[string]any{"name": "shared"}
 		found := s.plan().Diagnostics.Errors()
-		expectRefused(t, found, "parking_queue.existing", "Queue Cannot Be Taken Over", "Leave existing = true")
+		expectRefused(t, found, "parking_queue.ownership", "Queue Cannot Be Taken Over", `Leave ownership = "application"`)
 		if len(found) != 1 {
 			t.Errorf("%d errors:\n%s", len(found), found)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -41,7 +42,7 @@ func completeInputs(config model, f *facts) model {
 	m.DeadLetterStrategy = values.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
 	m.WorkQueue = completeWorkQueue(m, f)
 	m.ParkingQueue = completeParkingQueue(m)
-	m.Policy = completePolicy(m)
+	m.Policy = attribute.ChainPolicy.Complete(m.Policy)
 	return m
 }
 
@@ -66,14 +67,14 @@ func completeWorkQueue(m model, f *facts) types.Object {
 	if w.Name.IsNull() {
 		w.Name = m.Name
 	}
-	if w.Existing.IsNull() {
-		w.Existing = types.BoolValue(false)
+	if w.Ownership.IsNull() {
+		w.Ownership = types.StringValue(ownedByChain)
 	}
 	if w.DeliveryLimit.IsNull() {
-		w.DeliveryLimit = defaultDeliveryLimit(m, w.Existing, f)
+		w.DeliveryLimit = defaultDeliveryLimit(m, w.Ownership, f)
 	}
 	if w.Overflow.IsNull() {
-		w.Overflow = defaultOverflow(m, w.Existing)
+		w.Overflow = defaultOverflow(m, w.Ownership)
 	}
 	if w.SingleActiveConsumer.IsNull() {
 		w.SingleActiveConsumer = types.BoolValue(false)
@@ -84,16 +85,16 @@ func completeWorkQueue(m model, f *facts) types.Object {
 	return w.object()
 }
 
-// defaultDeliveryLimit is null for a queue that belongs to others.
-func defaultDeliveryLimit(m model, existing types.Bool, f *facts) types.Int64 {
+// defaultDeliveryLimit is null for a queue of an application.
+func defaultDeliveryLimit(m model, ownership types.String, f *facts) types.Int64 {
 	switch {
-	case existing.ValueBool(), m.QueueType.ValueString() == string(topology.Classic):
+	case attribute.IsApplication(ownership), m.QueueType.ValueString() == string(topology.Classic):
 		return types.Int64Null()
 	case m.Strategy.ValueString() == string(retry.DelayedRetry) && m.Delays.IsUnknown():
 		return types.Int64Unknown()
 	case m.Strategy.ValueString() == string(retry.DelayedRetry) && len(m.Delays.Elements()) > 0:
 		return types.Int64Null() // the delays say it
-	case existing.IsUnknown(), m.QueueType.IsUnknown(), m.Strategy.IsUnknown(), f == nil && m.Strategy.ValueString() == string(retry.RoutingKey):
+	case ownership.IsUnknown(), m.QueueType.IsUnknown(), m.Strategy.IsUnknown(), f == nil && m.Strategy.ValueString() == string(retry.RoutingKey):
 		return types.Int64Unknown()
 	case f != nil && !f.Features.DeliveryLimit:
 		return types.Int64Null()
@@ -102,36 +103,18 @@ func defaultDeliveryLimit(m model, existing types.Bool, f *facts) types.Int64 {
 	}
 }
 
-// defaultOverflow is null for a queue that belongs to others.
-func defaultOverflow(m model, existing types.Bool) types.String {
+// defaultOverflow is null for a queue of an application.
+func defaultOverflow(m model, ownership types.String) types.String {
 	switch {
-	case existing.ValueBool(), m.QueueType.ValueString() == string(topology.Classic):
+	case attribute.IsApplication(ownership), m.QueueType.ValueString() == string(topology.Classic):
 		return types.StringNull()
-	case existing.IsUnknown(), m.DeadLetterStrategy.IsUnknown(), m.QueueType.IsUnknown():
+	case ownership.IsUnknown(), m.DeadLetterStrategy.IsUnknown(), m.QueueType.IsUnknown():
 		return types.StringUnknown()
 	case m.DeadLetterStrategy.ValueString() == string(retry.AtLeastOnce):
 		return types.StringValue(retry.RejectPublish)
 	default:
 		return types.StringNull()
 	}
-}
-
-// completePolicy leaves a policy that is not configured out of the plan.
-func completePolicy(m model) types.Object {
-	if m.Policy.IsUnknown() || m.Policy.IsNull() {
-		return m.Policy
-	}
-	p := m.policy()
-	if p.Priority.IsNull() {
-		p.Priority = types.Int64Value(retry.DefaultPriority)
-	}
-	if p.Inherit.IsNull() {
-		p.Inherit = types.BoolValue(false)
-	}
-	if p.Shield.IsNull() {
-		p.Shield = types.BoolValue(false)
-	}
-	return p.object()
 }
 
 func completeParkingQueue(m model) types.Object {
@@ -146,8 +129,8 @@ func completeParkingQueue(m model) types.Object {
 	default:
 		p.Name = types.StringValue(m.named().DefaultParkingQueue())
 	}
-	if p.Existing.IsNull() {
-		p.Existing = types.BoolValue(false)
+	if p.Ownership.IsNull() {
+		p.Ownership = types.StringValue(ownedByChain)
 	}
 	return p.object()
 }

@@ -524,7 +524,7 @@ func TestAccDestroyLeavesExistingQueue(t *testing.T) {
 				resp, err = api.PutPolicy(vhost, "limits", rabbithole.Policy{Pattern: "^orders$", ApplyTo: "queues", Definition: rabbithole.PolicyDefinition{"max-length": 1000}})
 				acctest.Do(t, resp, err)
 				s := newSession(t, b, vhost, defaultVariant(b, queueType), map[string]any{
-					"deletion_policy": "if_empty", "work_queue": map[string]any{"existing": true},
+					"deletion_policy": "if_empty", "work_queue": map[string]any{"ownership": "application"},
 				})
 				s.apply()
 				w := acctest.Worker(t, b, vhost)

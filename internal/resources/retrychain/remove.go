@@ -116,7 +116,7 @@ func (r *chainResource) mayDetach(ctx context.Context, vhost string, c retry.Cha
 	}
 	if len(sources) > 0 {
 		return fmt.Errorf("others use the parking queue %q of the chain %q: the exchanges %s lead to it. Nothing was changed. Remove those chains or bindings first, or hand the queue over: "+
-			"set parking_queue.existing = true here, apply, and then destroy", c.Parking.Name, c.Name, strings.Join(sources, ", "))
+			"set parking_queue.ownership = \"application\" here, apply, and then destroy", c.Parking.Name, c.Name, strings.Join(sources, ", "))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
@@ -211,7 +212,7 @@ func (r *chainResource) Update(ctx context.Context, req resource.UpdateRequest, 
 	if inputs.usesExisting() {
 		r.data.Client.Reload(plan.VHost.ValueString())
 	}
-	if f.WorkType == "" && inputs.workQueue().Existing.ValueBool() {
+	if f.WorkType == "" && attribute.IsApplication(inputs.workQueue().Ownership) {
 		diagnostics.AddVHostError(&resp.Diagnostics, r.lookAround(ctx, f, inputs))
 	}
 	plan = complete(ctx, plan, &state, f)

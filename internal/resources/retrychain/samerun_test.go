@@ -32,7 +32,7 @@ resource "rabbitmq_retry_chain" "invoices" {
   name       = "invoices"
   vhost      = %[1]q
   delays     = ["1s"]
-  work_queue = { existing = true }
+  work_queue = { ownership = "application" }
   policy     = { inherit = true }
   %[2]s
 }
@@ -47,7 +47,7 @@ resource "rabbitmq_retry_tiers" "retries" {
 resource "rabbitmq_retry_attachment" "billing" {
   tiers    = rabbitmq_retry_tiers.retries.name
   queue    = "billing"
-  existing = true
+  ownership = "application"
   vhost    = %[1]q
   %[2]s
 }
@@ -207,10 +207,10 @@ func TestAccMissingNeeds(t *testing.T) {
 		}
 		destination := map[string]any{"network": "delays", "queue": "orders"}
 		expect("rabbitmq_delay_destination", destination, "network: Delay Network Not Found", "queue: Queue Not Found")
-		attachment := map[string]any{"tiers": "retries", "queue": "orders", "existing": true}
+		attachment := map[string]any{"tiers": "retries", "queue": "orders", "ownership": "application"}
 		expect("rabbitmq_retry_attachment", attachment, "queue: Existing Queue Not Found", "tiers: Retry Tiers Not Found")
 		expect("rabbitmq_retry_chain", map[string]any{
-			"name": "invoices", "delays": []any{"1s"}, "work_queue": map[string]any{"existing": true}, "parking_queue": map[string]any{"name": "shared", "existing": true},
+			"name": "invoices", "delays": []any{"1s"}, "work_queue": map[string]any{"ownership": "application"}, "parking_queue": map[string]any{"name": "shared", "ownership": "application"},
 		}, "parking_queue.name: Existing Queue Not Found", "work_queue.name: Existing Queue Not Found")
 		expect("rabbitmq_retry_chain", map[string]any{
 			"name": "orders", "delays": []any{"1s"}, "work_queue": map[string]any{"bindings": []any{

@@ -2,7 +2,6 @@ package retrychain
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
@@ -18,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
@@ -106,7 +106,8 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		},
 		"work_queue":    workQueueSchema(),
 		"parking_queue": parkingQueueSchema(),
-		"policy":        policySchema(),
+		"policy": attribute.ChainPolicy.Schema("Settings of the policies that the chain sets. RabbitMQ applies only one user policy to a queue, the one of the highest priority. " +
+			"Default: no shield, and for an application's work queue a policy with the defaults below."),
 		"deletion_policy": schema.StringAttribute{
 			Optional: true, Computed: true, Default: stringdefault.StaticString(ifEmpty),
 			MarkdownDescription: "What a destroy does with messages. `if_empty`: it fails while any queue of the chain holds one. `delete`: it deletes them. " +
@@ -142,12 +143,9 @@ func workQueueSchema() schema.Attribute {
 				Optional: true, Computed: true,
 				MarkdownDescription: "Name of the work queue. Default: the chain's name.",
 			},
-			"existing": schema.BoolAttribute{
-				Optional: true, Computed: true,
-				MarkdownDescription: "Whether the queue belongs to an application. Then the chain neither declares nor changes nor deletes it, and attaches to it by a policy, " +
-					"which gives it the chain's dead-letter exchange; no other attribute of `work_queue` but `name` may be set. The queue must exist when the chain is applied. " +
-					"A destroy removes the policy, and what was in effect before is in effect again. Needs a user with the tag `policymaker`. Default: `false`.",
-			},
+			"ownership": attribute.Ownership(ownedByChain, "Who declares the queue. `chain`: the chain declares and deletes it. `application`: the chain neither declares nor changes nor deletes it, and attaches it "+
+				"by a policy that sets the chain's dead-letter exchange. Then no other attribute of `work_queue` but `name` may be set, the queue must exist when the chain is applied, and the user needs the tag "+
+				"`policymaker`. A destroy removes the policy, and what was in effect before is in effect again."),
 			"delivery_limit": schema.Int64Attribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "How often a message may go back to the queue without being rejected (a crash of its consumer, a requeue) before it is parked; `-1` for no limit. " +
@@ -207,9 +205,9 @@ func bindingSchema() map[string]schema.Attribute {
 			Optional:            true,
 			MarkdownDescription: "Routing key of the binding. Default: the empty key.",
 		},
-		"headers": schema.StringAttribute{
+		"arguments": schema.StringAttribute{
 			Optional: true, CustomType: jsontypes.NormalizedType{},
-			MarkdownDescription: "Arguments of the binding as a JSON object with typed values, for a headers exchange: " +
+			MarkdownDescription: "Arguments of the binding as a JSON object with typed values, such as the headers that a headers exchange compares: " +
 				"`jsonencode({ \"x-match\" = \"all\", type = \"order\", version = 2 })`. RabbitMQ tells `2` from `\"2\"`. Default: none.",
 			Validators: []validator.String{values.Arguments()},
 		},
@@ -225,39 +223,12 @@ func parkingQueueSchema() schema.Attribute {
 				Optional: true, Computed: true,
 				MarkdownDescription: "Name of the parking queue. Default: the chain's name and `.parking`.",
 			},
-			"existing": schema.BoolAttribute{
-				Optional: true, Computed: true,
-				MarkdownDescription: "Whether the queue belongs to somebody else. Then the chain neither declares nor changes nor deletes it, and several chains can share it: " +
-					"a parked message came through an exchange named after its chain, and its `x-death` headers name the queue it died in. Default: `false`.",
-			},
+			"ownership": attribute.Ownership(ownedByChain, "Who declares the queue. `chain`: the chain declares and deletes it. `application`: something else does; the chain neither declares nor changes nor deletes it, "+
+				"and several chains can share it. A parked message came through an exchange named after its chain, and its `x-death` headers name the queue it died in."),
 			"message_ttl": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "After this time parked messages are **deleted**, for good. Default: they are kept for ever.",
 				Validators:          []validator.String{values.Duration()},
-			},
-		},
-	}
-}
-
-func policySchema() schema.Attribute {
-	return schema.SingleNestedAttribute{
-		Optional: true, Computed: true,
-		MarkdownDescription: "How the chain's own policies stand among those of others. RabbitMQ applies only one policy to a queue, the one of the highest priority. " +
-			"Default: no shield, and for an existing work queue a policy with the defaults below.",
-		Attributes: map[string]schema.Attribute{
-			"priority": schema.Int64Attribute{
-				Optional: true, Computed: true,
-				MarkdownDescription: fmt.Sprintf("Priority of the policies that the chain makes. It has to be above that of every other policy that matches its queues. Default: `%d`.", retry.DefaultPriority),
-			},
-			"inherit": schema.BoolAttribute{
-				Optional: true, Computed: true,
-				MarkdownDescription: "Whether the policy of an existing work queue carries over the keys of the one that it takes the place of, but for those of dead-lettering, " +
-					"and follows their changes with every apply. Default: `false`.",
-			},
-			"shield": schema.BoolAttribute{
-				Optional: true, Computed: true,
-				MarkdownDescription: "Whether a policy that changes nothing keeps those of others away from the queues that the chain declares. " +
-					"It does not help against operator policies. Needs a user with the tag `policymaker`. Default: `false`.",
 			},
 		},
 	}

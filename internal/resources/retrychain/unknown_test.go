@@ -38,7 +38,7 @@ var unknownValues = []unknownValue{
 		attributes: map[string]string{"name": "%s"},
 		unknown:    []string{"name", "id", "tiers", "topology", "retry_exchange", "redrive_exchange", "work_queue.name", "parking_queue.name"},
 		known: map[string]knownvalue.Check{
-			"attempts": knownvalue.Int64Exact(3), "total_delay": knownvalue.StringExact("1s200ms"), "work_queue.existing": knownvalue.Bool(false),
+			"attempts": knownvalue.Int64Exact(3), "total_delay": knownvalue.StringExact("1s200ms"), "work_queue.ownership": knownvalue.StringExact("chain"),
 		},
 	},
 	{
@@ -77,7 +77,7 @@ var unknownValues = []unknownValue{
 		name: "work_queue.name", value: `"jobs"`,
 		attributes: map[string]string{"work_queue": "{ name = %s }"},
 		unknown:    []string{"work_queue.name", "topology"},
-		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "work_queue.existing": knownvalue.Bool(false), "parking_queue.name": knownvalue.StringExact("orders.parking")},
+		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "work_queue.ownership": knownvalue.StringExact("chain"), "parking_queue.name": knownvalue.StringExact("orders.parking")},
 	},
 	{
 		name: "work_queue", value: `{ name = "jobs" }`,
@@ -86,9 +86,9 @@ var unknownValues = []unknownValue{
 		known:      map[string]knownvalue.Check{"attempts": knownvalue.Int64Exact(3)},
 	},
 	{
-		name: "work_queue.existing", value: "true",
-		attributes: map[string]string{"work_queue": `{ name = "application", existing = %s }`},
-		unknown:    []string{"work_queue.existing", "topology"},
+		name: "work_queue.ownership", value: `"application"`,
+		attributes: map[string]string{"work_queue": `{ name = "application", ownership = %s }`},
+		unknown:    []string{"work_queue.ownership", "topology"},
 		known:      map[string]knownvalue.Check{"work_queue.name": knownvalue.StringExact("application"), "tiers": knownvalue.ListSizeExact(2)},
 	},
 	{
@@ -98,9 +98,9 @@ var unknownValues = []unknownValue{
 		known:      map[string]knownvalue.Check{"work_queue.bindings.0.routing_key": knownvalue.StringExact("order.#"), "tiers": knownvalue.ListSizeExact(2)},
 	},
 	{
-		name: "headers of a source", value: `jsonencode({ kind = "order" })`, other: `jsonencode({ kind = "order", "x-match" = "any" })`,
-		attributes: map[string]string{"work_queue": `{ bindings = [{ exchange = "amq.headers", headers = %s }] }`},
-		unknown:    []string{"work_queue.bindings.0.headers", "topology"},
+		name: "arguments of a binding", value: `jsonencode({ kind = "order" })`, other: `jsonencode({ kind = "order", "x-match" = "any" })`,
+		attributes: map[string]string{"work_queue": `{ bindings = [{ exchange = "amq.headers", arguments = %s }] }`},
+		unknown:    []string{"work_queue.bindings.0.arguments", "topology"},
 	},
 	{
 		name: "deletion_policy", value: `"delete"`, other: `"retain"`,
@@ -253,7 +253,7 @@ func TestAccWrongUnknownValue(t *testing.T) {
 		{unknownValue{name: "name", value: `"amq.orders"`, attributes: map[string]string{"name": "%s"}}, []string{"Reserved Name"}},
 		{unknownValue{name: "vhost", value: `"no-such-vhost"`, attributes: map[string]string{"vhost": "%s"}}, []string{"Virtual Host Not Found", `no-such-vhost`}},
 		{
-			unknownValue{name: "existing", value: "true", attributes: map[string]string{"work_queue": `{ name = "nowhere", existing = %s }`}},
+			unknownValue{name: "ownership", value: `"application"`, attributes: map[string]string{"work_queue": `{ name = "nowhere", ownership = %s }`}},
 			[]string{"Existing Queue Not Found", `Queue "nowhere" does not exist`},
 		},
 		{

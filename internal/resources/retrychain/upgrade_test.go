@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
@@ -59,7 +58,7 @@ var upgradedConfigs = map[string]string{
     name                   = "work"
     single_active_consumer = true
     arguments              = jsonencode({ "x-max-priority" = 5 })
-    bindings               = [{ exchange = "amq.headers", headers = jsonencode({ "x-match" = "all", type = "order" }) }]
+    bindings               = [{ exchange = "amq.headers", arguments = jsonencode({ "x-match" = "all", type = "order" }) }]
   }
   parking_queue   = { name = "lot", message_ttl = "24h" }
   deletion_policy = "delete"
@@ -174,6 +173,16 @@ func TestUpgradeResourceState(t *testing.T) {
 			want["policy"], want["count_header"], want["draining"] = nil, nil, []any{}
 			want["topology"].(map[string]any)["policies"] = map[string]any{}
 			delete(want, "diagram")
+			work, parking := want["work_queue"].(map[string]any), want["parking_queue"].(map[string]any)
+			for _, queue := range []map[string]any{work, parking} {
+				delete(queue, "existing")
+				queue["ownership"] = "chain"
+			}
+			for _, binding := range work["bindings"].([]any) {
+				binding := binding.(map[string]any)
+				binding["arguments"] = binding["headers"]
+				delete(binding, "headers")
+			}
 			got, err := json.Marshal(protocol.Go(after))
 			if err != nil {
 				t.Fatal(err)
@@ -218,20 +227,5 @@ func upgrade(t *testing.T, version int64, attributes json.RawMessage) (tftypes.V
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := protocol.New(t, provider)
-	resp, err := server.UpgradeResourceState(t.Context(), &tfprotov6.UpgradeResourceStateRequest{
-		TypeName: chainType, Version: version, RawState: &tfprotov6.RawState{JSON: attributes},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(resp.Diagnostics) > 0 || resp.UpgradedState == nil {
-		return tftypes.Value{}, resp.Diagnostics
-	}
-	// As the rest of Terraform does, the value is read with the schema of today.
-	value, err := resp.UpgradedState.Unmarshal(server.Schemas().ResourceSchemas[chainType].ValueType())
-	if err != nil {
-		return tftypes.Value{}, protocol.Diagnostics{{Severity: tfprotov6.DiagnosticSeverityError, Summary: err.Error()}}
-	}
-	return value, nil
+	return protocol.New(t, provider).Upgrade(t, chainType, version, attributes)
 }
