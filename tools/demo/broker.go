@@ -35,14 +35,16 @@ func findBroker(ctx context.Context, keep bool, cleanup *cleanups) (demoBroker, 
 		amqp:     os.Getenv("RABBITMQ_AMQP_ENDPOINT"),
 	}
 	if b.endpoint == "" {
-		own, err := rabbit.Start(ctx, rabbit.Options{Name: "demo", Detached: keep, Log: os.Stdout})
+		own, err := rabbit.Start(ctx, rabbit.Options{Name: "demo", Newest: true, Detached: keep, Log: os.Stdout})
 		if err != nil {
 			return b, err
 		}
 		cleanup.add("stop the broker", own.Stop)
 		b.own, b.endpoint, b.username, b.password, b.amqp = own, own.Endpoint, own.Username, own.Password, own.AMQP
 	}
-	client, err := broker.New(broker.Config{Endpoint: b.endpoint, Username: b.username, Password: b.password, AMQPEndpoint: withoutUser(b.amqp)})
+	client, err := broker.New(broker.Config{
+		Endpoint: b.endpoint, Username: b.username, Password: b.password, AMQPEndpoint: withoutUser(b.amqp),
+	})
 	if err != nil {
 		return b, err
 	}

@@ -59,7 +59,8 @@ func journey(ctx context.Context, b demoBroker, c chain) error {
 		return err
 	}
 	return consume(ctx, w, c, func(d worker.Delivery) worker.Outcome {
-		say("%5.1f s  from queue %s through exchange %s, key %s: succeeded, acknowledged", time.Since(start).Seconds(), d.Queue, d.Exchange, d.RoutingKey)
+		say("%5.1f s  from queue %s through exchange %s, key %s: succeeded, acknowledged",
+			time.Since(start).Seconds(), d.Queue, d.Exchange, d.RoutingKey)
 		return worker.Ack
 	}, 1)
 }

@@ -2,7 +2,7 @@
 // fails it like a real consumer and prints its journey through every stage
 // until it is parked; then it takes the message back and succeeds.
 //
-// It uses the broker at RABBITMQ_ENDPOINT, or finds or sets one up. KEEP=1
+// It uses the broker at RABBITMQ_ENDPOINT, or starts the newest that it can get. KEEP=1
 // leaves everything running.
 package main
 

@@ -73,6 +73,9 @@ type Options struct {
 	// Version is "3.10", "4.0", "4.3" or another major.minor version that is
 	// installed or has a Docker image. "" is whatever is had quickest.
 	Version string
+	// Newest asks for the newest version that can be had, instead of the one that is had
+	// quickest. It needs an empty Version.
+	Newest bool
 	// TLS adds an https listener for the management API.
 	TLS *TLSFiles
 	// Dir holds the node's files. It is created if needed and kept by
@@ -138,7 +141,7 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	from, err := choose(ctx, o.Version, o.Log)
+	from, err := o.origin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +153,17 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+func (o Options) origin(ctx context.Context) (origin, error) {
+	if !o.Newest {
+		return choose(ctx, o.Version, o.Log)
+	}
+	log := o.Log
+	if log == nil {
+		log = io.Discard
+	}
+	return chooseNewest(ctx, newestFirst(), log)
 }
 
 // begin waits until a broker that was just started answers. If it does not, it is

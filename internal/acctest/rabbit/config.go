@@ -26,6 +26,9 @@ func (o Options) check() error {
 	if o.Version != "" && !versionPattern.MatchString(o.Version) {
 		return fmt.Errorf("RabbitMQ version %q: give major.minor, such as %q", o.Version, versions[0])
 	}
+	if o.Newest && o.Version != "" {
+		return fmt.Errorf("RabbitMQ version %q and the newest were asked for: give one of them", o.Version)
+	}
 	if o.PathPrefix != "" && (!strings.HasPrefix(o.PathPrefix, "/") || strings.HasSuffix(o.PathPrefix, "/")) {
 		return fmt.Errorf("path prefix %q: give a path such as \"/rabbit\"", o.PathPrefix)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,20 +28,57 @@ type source struct {
 	get func(ctx context.Context, version string, log io.Writer) (origin, error)
 }
 
+// dockerSource is the name of the source that runs containers.
 const dockerSource = "Docker"
+
+var (
+	fromDocker    = source{dockerSource, dockerOrigin}
+	fromInstalled = source{"installed rabbitmq-server", installedOrigin}
+	fromPackage   = source{"Debian package rabbitmq-server", packageOrigin}
+	fromTree      = source{"Debian tree", treeOrigin}
+)
 
 // sources returns the ways to get a version in the order they are tried. For
 // any version that is the quickest first; for a certain one, what leaves this machine
 // as it is before what installs a package.
 func sources(version string) []source {
-	docker := source{dockerSource, dockerOrigin}
-	installed := source{"installed rabbitmq-server", installedOrigin}
-	debianPackage := source{"Debian package rabbitmq-server", packageOrigin}
-	tree := source{"Debian tree", treeOrigin}
 	if version == "" {
-		return []source{docker, installed, debianPackage, tree}
+		return []source{fromDocker, fromInstalled, fromPackage, fromTree}
 	}
-	return []source{installed, tree, docker, debianPackage}
+	return []source{fromInstalled, fromTree, fromDocker, fromPackage}
+}
+
+// candidate is a source that is asked for a version.
+type candidate struct {
+	source
+	version string
+}
+
+// newestFirst returns what is tried for the newest version: Docker, which has all of
+// them, then each version by whatever leaves the machine as it is.
+func newestFirst() []candidate {
+	list := []candidate{{fromDocker, ""}}
+	for _, version := range slices.Backward(versions) {
+		list = append(list, candidate{fromInstalled, version}, candidate{fromTree, version})
+	}
+	return list
+}
+
+// chooseNewest returns the newest origin among the candidates, or else any.
+func chooseNewest(ctx context.Context, candidates []candidate, log io.Writer) (origin, error) {
+	for _, c := range candidates {
+		o, err := c.get(ctx, c.version, log)
+		if err == nil {
+			return o, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("get RabbitMQ: %w", context.Cause(ctx))
+		}
+		if c.name == fromTree.name {
+			fmt.Fprintf(log, "RabbitMQ %s is not available from a %s: %v\n", c.version, c.name, err)
+		}
+	}
+	return choose(ctx, "", log)
 }
 
 // choose returns the first origin that can be had.

@@ -29,6 +29,47 @@ func TestOrderOfSources(t *testing.T) {
 	}
 }
 
+func TestNewestFirst(t *testing.T) {
+	var got []string
+	for _, c := range newestFirst() {
+		got = append(got, strings.TrimSpace(c.name+" "+c.version))
+	}
+	want := []string{
+		"Docker",
+		"installed rabbitmq-server 4.3", "Debian tree 4.3",
+		"installed rabbitmq-server 4.0", "Debian tree 4.0",
+		"installed rabbitmq-server 3.10", "Debian tree 3.10",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestChooseNewest(t *testing.T) {
+	var log strings.Builder
+	fails := func(context.Context, string, io.Writer) (origin, error) { return nil, errors.New("root may not mount here") }
+	works := func(_ context.Context, version string, _ io.Writer) (origin, error) { return image("rabbitmq:" + version), nil }
+	candidates := []candidate{
+		{source{"Docker", fails}, ""},
+		{source{"Debian tree", fails}, "4.3"},
+		{source{"installed rabbitmq-server", works}, "4.0"},
+		{source{"installed rabbitmq-server", works}, "3.10"},
+	}
+	got, err := chooseNewest(t.Context(), candidates, &log)
+	if err != nil || got != image("rabbitmq:4.0") {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if want := "RabbitMQ 4.3 is not available from a Debian tree: root may not mount here\n"; log.String() != want {
+		t.Errorf("log %q, want %q", log.String(), want)
+	}
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := chooseNewest(ended, candidates, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the context has ended: %v", err)
+	}
+}
+
 func TestChoose(t *testing.T) {
 	fails := func(context.Context, string, io.Writer) (origin, error) { return nil, errors.New("needs root") }
 	works := func(context.Context, string, io.Writer) (origin, error) { return image("rabbitmq:test"), nil }
@@ -61,6 +102,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	for _, bad := range []Options{
 		{Version: "4"},
 		{Version: "latest"},
+		{Version: "4.3", Newest: true},
 		{PathPrefix: "rabbit"},
 		{PathPrefix: "/rabbit/"},
 		{TLS: &TLSFiles{Cert: "cert.pem", Key: "key.pem"}},
