@@ -50,23 +50,31 @@ func (b tokens) token(t *testing.T, scopes ...string) string {
 	return b.Token(t, "deploy", scopes, time.Now().Add(time.Hour))
 }
 
-// server configures a provider with a token. The attributes of settings come on top.
+// server configures a provider with a token.
 func (b tokens) server(t *testing.T, token string) *protocol.Server {
 	t.Helper()
 	s := protocol.New(t, acctest.NewProvider(b.Broker))
-	if found := s.Configure(t, config{"endpoint": b.Endpoint, "token": token, "max_retries": 0}); len(found) > 0 {
+	if found := s.Configure(t, config{"endpoint": b.Endpoint, "amqp_endpoint": b.amqp(t).String(), "token": token, "max_retries": 0}); len(found) > 0 {
 		t.Fatal(found)
 	}
 	return s
 }
 
-// dial logs an application in with a token.
-func (b tokens) dial(t *testing.T, token string) *worker.Worker {
+// amqp is the AMQP address without credentials.
+func (b tokens) amqp(t *testing.T) *url.URL {
 	t.Helper()
 	u, err := url.Parse(b.AMQP)
 	if err != nil {
 		t.Fatal(err)
 	}
+	u.User, u.Path = nil, ""
+	return u
+}
+
+// dial logs an application in with a token.
+func (b tokens) dial(t *testing.T, token string) *worker.Worker {
+	t.Helper()
+	u := b.amqp(t)
 	u.User = url.UserPassword("", token)
 	w, err := worker.Dial(u.String(), "/")
 	if err != nil {
@@ -78,15 +86,23 @@ func (b tokens) dial(t *testing.T, token string) *worker.Worker {
 
 // withPolicy is a chain that needs every kind of permission.
 func withPolicy() config {
-	return config{"name": "orders", "delays": []any{"100ms"}, "strategy": "headers", "policy": map[string]any{"shield": true}}
+	return config{
+		"name": "orders", "delays": []any{"100ms"}, "strategy": "headers", "policy": map[string]any{"shield": true},
+		"work_queue": map[string]any{"bindings": []any{map[string]any{"exchange": "amq.topic", "routing_key": "order.#"}}},
+	}
+}
+
+// leastScopes are those that the documentation gives for the chain, and the tag for policies.
+var leastScopes = []string{
+	"rabbitmq.tag:policymaker",
+	"rabbitmq.configure:%2F/orders*", "rabbitmq.write:%2F/orders*", "rabbitmq.read:%2F/orders*", "rabbitmq.read:%2F/amq.topic/*",
 }
 
 // TestAccToken creates a chain, moves a message through it and back from its parking queue,
-// and destroys it, with nothing but a token.
+// and destroys it, with nothing but a token that may do no more than it has to.
 func TestAccToken(t *testing.T) {
 	withTokens(t, func(t *testing.T, b tokens) {
-		token := b.token(t, oauth.Full...)
-		s := b.server(t, token)
+		s := b.server(t, b.token(t, leastScopes...))
 		created, found := s.Apply(t, chain, s.Plan(t, chain, withPolicy(), protocol.State{}))
 		if len(found) > 0 {
 			t.Fatal(found)
@@ -95,7 +111,7 @@ func TestAccToken(t *testing.T) {
 		if p := s.Plan(t, chain, withPolicy(), read); len(found) > 0 || len(p.Diagnostics) > 0 || !p.Planned.Equal(created.Value) {
 			t.Errorf("the second plan is not empty: %v\n%s%s", protocol.Go(p.Planned), found, p.Diagnostics)
 		}
-		w := b.dial(t, token)
+		w := b.dial(t, b.token(t, oauth.Full...))
 		park(t, w)
 		redriven := s.Plan(t, "rabbitmq_redrive", config{"queue": "orders.parking", "strict": true}, protocol.State{})
 		result, found := s.Apply(t, "rabbitmq_redrive", redriven)
@@ -116,7 +132,7 @@ func TestAccToken(t *testing.T) {
 // park publishes a message that names the token's user, and rejects it until it is parked.
 func park(t *testing.T, w *worker.Worker) {
 	t.Helper()
-	if err := w.Publish(t.Context(), "", "orders", amqp.Publishing{UserId: "deploy", Body: []byte("x")}); err != nil {
+	if err := w.Publish(t.Context(), "amq.topic", "order.created", amqp.Publishing{UserId: "deploy", Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	channel, err := w.Connection().Channel()
@@ -154,7 +170,7 @@ func TestAccTokenRefused(t *testing.T) {
 			}
 			return b.token(t, names...)
 		}
-		const all, in = "tag:administrator", "*/*"
+		const all, in = "tag:administrator", "*/*/*"
 		for name, test := range map[string]struct {
 			token string
 			// planned says that the plan finds it.
@@ -185,11 +201,11 @@ func TestAccTokenRefused(t *testing.T) {
 			},
 			"no configure": {
 				scopes("configure:*/other", "write:"+in, "read:"+in, all), false, "",
-				[]string{"Permission Missing", `the user "deploy"`, "configure", "<resource_server_id>.configure:%2F/*"},
+				[]string{"Permission Missing", `the user "deploy"`, "configure", "<resource_server_id>.configure:%2F/*/*"},
 			},
 			"another virtual host": {
 				scopes("configure:shop/*", "write:shop/*", "read:shop/*", "tag:policymaker"), true, "vhost",
-				[]string{"Virtual Host Not Found", `the user "deploy"`, "<resource_server_id>.configure:%2F/*"},
+				[]string{"Virtual Host Not Found", `the user "deploy"`, "<resource_server_id>.configure:%2F/*/*"},
 			},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -24,8 +24,9 @@ const (
 	keyFile  = "oauth.pem"
 )
 
-// Full are the scopes of a user who may do everything in every virtual host.
-var Full = []string{Audience + ".configure:*/*", Audience + ".write:*/*", Audience + ".read:*/*", Audience + ".tag:administrator"}
+// Full are the scopes of a user who may do everything in every virtual host. Without the
+// third part a scope does not hold for the routing keys of topic exchanges.
+var Full = []string{Audience + ".configure:*/*/*", Audience + ".write:*/*/*", Audience + ".read:*/*/*", Audience + ".tag:administrator"}
 
 // Issuer signs tokens with a key of its own.
 type Issuer struct {
