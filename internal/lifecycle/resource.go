@@ -152,17 +152,15 @@ func (r *Resource) begin(
 	}, true
 }
 
-// fromConfig reads a configuration and decides its virtual host. One that only the
-// provider knows, and only after apply, stays that of the state: a replacement that
-// turns out to be none would have removed the old objects.
+// fromConfig reads a configuration and decides its virtual host.
 func (r *Resource) fromConfig(ctx context.Context, config tfsdk.Config, state Model, diags *diag.Diagnostics) Model {
 	m := r.New()
 	diags.Append(config.Get(ctx, m)...)
-	own := m.Base().VHost
-	m.Base().VHost = r.data.VHost(own)
-	if own.IsNull() && m.Base().VHost.IsUnknown() && state != nil {
-		m.Base().VHost = state.Base().VHost
+	before := types.StringNull()
+	if state != nil {
+		before = state.Base().VHost
 	}
+	m.Base().VHost = r.data.PlannedVHost(m.Base().VHost, before)
 	return m
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
@@ -21,7 +22,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	diags := &resp.Diagnostics
 	state := r.New()
 	diags.Append(req.State.Get(ctx, state)...)
-	plan := r.fromConfig(ctx, req.Config, state, diags)
+	plan := r.updateFrom(ctx, req.Config, state, diags)
 	r.setIdentity(ctx, plan, resp.Identity, diags)
 	if diags.HasError() || !run.KnowsBroker(r.data, diags) {
 		return
@@ -61,13 +62,21 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	diags.Append(resp.State.Set(ctx, result)...)
 }
 
+// updateFrom reads the configuration of an update, which never leaves the virtual host: the
+// plan may not have known the provider's default, and would have been a replacement.
+func (r *Resource) updateFrom(ctx context.Context, config tfsdk.Config, state Model, diags *diag.Diagnostics) Model {
+	m := r.fromConfig(ctx, config, state, diags)
+	m.Base().VHost = state.Base().VHost
+	return m
+}
+
 // prepareUpdate completes the plan and looks at what can have changed since.
 func (r *Resource) prepareUpdate(ctx context.Context, req resource.UpdateRequest, plan, state Model, f *Facts, diags *diag.Diagnostics) Model {
 	r.complete(plan, state, f)
 	r.reloadExisting(plan, plan.Subject(f))
 	if f.WorkType == "" && knowsWorkQueue(plan) {
 		diagnostics.AddVHostError(diags, r.lookAround(ctx, plan, f))
-		plan = r.fromConfig(ctx, req.Config, state, diags)
+		plan = r.updateFrom(ctx, req.Config, state, diags)
 		r.complete(plan, state, f)
 	}
 	diagnostics.AddVHostError(diags, r.checkSurroundings(ctx, plan, plan.Subject(f), state, f, false, diags))

@@ -7,12 +7,15 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/fake"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 )
 
 // withVHost are resources, each with a configuration that names no virtual host.
 var withVHost = map[string]config{
 	"rabbitmq_delay_destination": {"network": "delays", "queue": "orders"},
+	"rabbitmq_delay_network":     {"name": "delays"},
+	"rabbitmq_retry_tiers":       {"name": "retries", "delays": []any{"1s"}},
 	"rabbitmq_redrive":           {"queue": "orders.parking"},
 	"rabbitmq_discard":           {"queue": "orders.parking", "all": true},
 }
@@ -57,7 +60,10 @@ func TestChangeOfDefaultVHost(t *testing.T) {
 			if p := planIn(t, resource, unreachable("shop"), block, state); len(p.Replace) > 0 {
 				t.Errorf("without a change, %v asks for a replacement", p.Replace)
 			}
-			for provider, want := range map[any]any{"other": "other", nil: "/", protocol.Unknown: protocol.Unknown} {
+			if p := planIn(t, resource, unreachable(protocol.Unknown), block, state); len(p.Replace) > 0 || protocol.Go(protocol.At(p.Planned, "vhost")) != "shop" {
+				t.Errorf("with an unknown default, %v is planned, and %v asks for a replacement", protocol.Go(p.Planned), p.Replace)
+			}
+			for provider, want := range map[any]any{"other": "other", nil: "/"} {
 				p := planIn(t, resource, unreachable(provider), block, state)
 				if got := protocol.Go(protocol.At(p.Planned, "vhost")); !slices.Contains(p.Replace, "vhost") || got != want {
 					t.Errorf("with %v as the provider's vhost, %v is planned, and %v asks for a replacement", provider, got, p.Replace)
@@ -67,6 +73,35 @@ func TestChangeOfDefaultVHost(t *testing.T) {
 				t.Errorf("a resource that names its virtual host is replaced: %v", p.Replace)
 			}
 		})
+	}
+}
+
+// TestUnknownDefaultVHostStays: what is planned as an update while the provider's virtual host
+// is unknown is one, in the virtual host of the state, whatever that becomes.
+func TestUnknownDefaultVHostStays(t *testing.T) {
+	block := config{"name": "retries", "delays": []any{"1s"}}
+	api := fake.New(t, "4.0.5")
+	here, later, elsewhere := newServer(t), newServer(t), newServer(t)
+	for s, vhost := range map[*protocol.Server]any{here: nil, later: protocol.Unknown, elsewhere: "other"} {
+		if found := s.Configure(t, connection(api.URL).with("vhost", vhost)); len(found) > 0 {
+			t.Fatal(found)
+		}
+	}
+	const tiers = "rabbitmq_retry_tiers"
+	state, found := here.Apply(t, tiers, here.Plan(t, tiers, block, protocol.State{}))
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	api.Take()
+	p := later.Plan(t, tiers, block.with("delays", []any{"1s", "5s"}), state)
+	after, found := elsewhere.Apply(t, tiers, p)
+	if len(p.Replace) > 0 || len(found) > 0 || protocol.Go(protocol.At(after.Value, "vhost")) != "/" {
+		t.Errorf("%v asks for a replacement, and the result is %v: %s", p.Replace, protocol.Go(after.Value), found)
+	}
+	for _, r := range api.Take() {
+		if strings.Contains(r.Path, "/other") {
+			t.Errorf("the update asks for %s", r.Path)
+		}
 	}
 }
 

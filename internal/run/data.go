@@ -38,6 +38,17 @@ func (d *Data) VHost(own types.String) types.String {
 	}
 }
 
+// PlannedVHost is [Data.VHost] for an object that is in the virtual host before, null if
+// there is none yet. While the provider's default is unknown, the object stays where it is:
+// a replacement that turned out to be none would have removed it.
+func (d *Data) PlannedVHost(own, before types.String) types.String {
+	vhost := d.VHost(own)
+	if own.IsNull() && vhost.IsUnknown() && !before.IsNull() {
+		return before
+	}
+	return vhost
+}
+
 // FromProvider takes the provider's data in a Configure method. It returns nil
 // without an error before the provider is configured.
 func FromProvider(data any, diags *diag.Diagnostics) *Data {

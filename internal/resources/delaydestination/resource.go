@@ -69,12 +69,14 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 		return
 	}
 	plan.Name = config.Name // and not the prior value
-	plan.VHost = r.data.VHost(config.VHost)
+	var state model
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	}
+	plan.VHost = r.data.PlannedVHost(config.VHost, state.VHost)
 	plan.complete()
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
 	if !req.State.Raw.IsNull() {
-		var state model
-		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 		resp.RequiresReplace = append(resp.RequiresReplace, changes(state, plan)...)
 	}
 	if resp.Diagnostics.HasError() || !plan.isKnown() {

@@ -82,7 +82,11 @@ func (r *messagesResource) ModifyPlan(ctx context.Context, req resource.ModifyPl
 	if req.Plan.Raw.IsNull() {
 		return // a destroy
 	}
-	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("vhost"), r.vhost(ctx, req.Config, &resp.Diagnostics))...)
+	own, before := r.vhost(ctx, req.Config, &resp.Diagnostics), types.StringNull()
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("vhost"), &before)...)
+	}
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("vhost"), r.data.PlannedVHost(own, before))...)
 	if req.State.Raw.IsNull() {
 		return // a first run
 	}
@@ -97,18 +101,18 @@ func (r *messagesResource) ModifyPlan(ctx context.Context, req resource.ModifyPl
 	}
 }
 
-// vhost is the virtual host of a configuration.
+// vhost is the virtual host that a configuration names.
 func (r *messagesResource) vhost(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) types.String {
 	var own types.String
 	diags.Append(config.GetAttribute(ctx, path.Root("vhost"), &own)...)
-	return r.data.VHost(own)
+	return own
 }
 
 // Create runs it. When that fails, the resource does not exist, and the next
 // apply goes on.
 func (r *messagesResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	plan := r.kind.read(ctx, req.Plan, &resp.Diagnostics)
-	plan.vhost = r.vhost(ctx, req.Config, &resp.Diagnostics) // the plan may not have known it
+	plan.vhost = r.data.VHost(r.vhost(ctx, req.Config, &resp.Diagnostics)) // the plan may not have known it
 	if resp.Diagnostics.HasError() {
 		return
 	}
