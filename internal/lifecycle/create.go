@@ -132,7 +132,7 @@ func (r *Resource) canCreate(ctx context.Context, plan Model, s Subject, wanted 
 		diags.AddAttributeError(path.Root(r.attribute()), "Object Already Exists", r.conflictText(plan, conflicts))
 		return false
 	}
-	if err := noPendingDeadLetters(ctx, r.data.Client, vhost(plan), s, wanted); err != nil {
+	if err := NoPendingDeadLetters(ctx, r.data.Client, vhost(plan), s, wanted); err != nil {
 		diagnostics.AddError(diags, r.Words.NotCreated, err)
 		return false
 	}

@@ -66,7 +66,7 @@ func (r *Resource) remove(ctx context.Context, state Model, s Subject, diags *di
 	switch {
 	case state.Base().DeletionPolicy.ValueString() == Retain:
 		diags.AddWarning(r.Words.Title+" Left on the Broker",
-			fmt.Sprintf("%s goes on working: its deletion_policy is \"retain\". Its queues are %s. Import it to manage it again.", r.place(state), queueNames(actual)))
+			fmt.Sprintf("%s goes on working: its deletion_policy is \"retain\".%s Import it to manage it again.", r.place(state), queueNames(actual)))
 	case special:
 		err = remover.Remove(ctx, r.data.Client, vhost(state), actual, everything)
 	case everything:
@@ -79,12 +79,16 @@ func (r *Resource) remove(ctx context.Context, state Model, s Subject, diags *di
 	r.addRemovalError(state, err, diags)
 }
 
+// queueNames is a sentence with the names of the queues, or empty.
 func queueNames(t *topology.Topology) string {
 	var names []string
 	for _, q := range t.Queues() {
 		names = append(names, q.Name)
 	}
-	return strings.Join(names, ", ")
+	if len(names) == 0 {
+		return ""
+	}
+	return " Its queues are " + strings.Join(names, ", ") + "."
 }
 
 func (r *Resource) addRemovalError(m Model, err error, diags *diag.Diagnostics) {
@@ -134,7 +138,7 @@ func (e *blockedError) Error() string { return e.text }
 // mayRemove refuses a removal that takes something away from others: the way of dead
 // letters out of their queue, or an exchange or a queue that they use.
 func (r *Resource) mayRemove(ctx context.Context, m Model, s Subject, what *topology.Topology, everything bool) error {
-	if err := noPendingDeadLetters(ctx, r.data.Client, vhost(m), s, topology.New()); err != nil {
+	if err := NoPendingDeadLetters(ctx, r.data.Client, vhost(m), s, topology.New()); err != nil {
 		return err
 	}
 	text := ""
@@ -172,10 +176,10 @@ func (r *Resource) nothingHeldBack(ctx context.Context, m Model, s Subject, what
 	return nil
 }
 
-// noPendingDeadLetters refuses a change of the policy, to the one in wanted or to none,
+// NoPendingDeadLetters refuses a change of the policy, to the one in wanted or to none,
 // that makes a quorum queue of an application stop to dead-letter at least once while dead
 // letters are on their way.
-func noPendingDeadLetters(ctx context.Context, client *broker.Client, vhost string, s Subject, wanted *topology.Topology) error {
+func NoPendingDeadLetters(ctx context.Context, client *broker.Client, vhost string, s Subject, wanted *topology.Topology) error {
 	attacher, is := s.(Attacher)
 	if !is {
 		return nil

@@ -127,7 +127,7 @@ func (r *Resource) update(ctx context.Context, state, plan Model, f *Facts, drai
 	if !r.provedEmpty(ctx, plan, transition.Replaced, diags) {
 		return false
 	}
-	err = noPendingDeadLetters(ctx, client, vhost(plan), s, wanted)
+	err = NoPendingDeadLetters(ctx, client, vhost(plan), s, wanted)
 	if err == nil {
 		err = client.Apply(ctx, vhost(plan), transition.Stages, broker.OnlyIfEmpty, nil)
 	}

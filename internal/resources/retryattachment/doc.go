@@ -1,4 +1,4 @@
-// Package retryattachment is the resource rabbitmq_retry_attachment: the work
-// queue of one team and what attaches it to retry tiers, see package retrytiers.
-// It knows Terraform; what an attachment is made of knows package retry.
+// Package retryattachment is the resource rabbitmq_retry_attachment: its schema, its
+// values, its objects, and how a queue is detached. The other operations are those of
+// package lifecycle.
 package retryattachment

@@ -1,12 +1,10 @@
 package retryattachment
 
 import (
-	"net/url"
-	"slices"
-	"strings"
+	"errors"
+	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -17,12 +15,8 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
-// Values of deletion_policy and on_detach.
+// Values of on_detach.
 const (
-	ifEmpty   = "if_empty"
-	deleteAll = "delete"
-	retain    = "retain"
-
 	waitThere = "wait"
 	park      = "park"
 )
@@ -31,9 +25,9 @@ const (
 const ownedByAttachment = "attachment"
 
 type model struct {
+	lifecycle.Common
 	Tiers              types.String         `tfsdk:"tiers"`
 	Queue              types.String         `tfsdk:"queue"`
-	VHost              types.String         `tfsdk:"vhost"`
 	Ownership          types.String         `tfsdk:"ownership"`
 	QueueType          types.String         `tfsdk:"queue_type"`
 	DeadLetterStrategy types.String         `tfsdk:"dead_letter_strategy"`
@@ -41,37 +35,31 @@ type model struct {
 	Arguments          jsontypes.Normalized `tfsdk:"arguments"`
 	Policy             types.Object         `tfsdk:"policy"`
 	OnDetach           types.String         `tfsdk:"on_detach"`
-	DeletionPolicy     types.String         `tfsdk:"deletion_policy"`
-	Timeouts           timeouts.Value       `tfsdk:"timeouts"`
-
-	ID       types.String `tfsdk:"id"`
-	Topology types.Object `tfsdk:"topology"`
 }
 
-type identityModel struct {
-	VHost types.String `tfsdk:"vhost"`
-	Tiers types.String `tfsdk:"tiers"`
-	Queue types.String `tfsdk:"queue"`
+func (m *model) Names() []types.String { return []types.String{m.Tiers, m.Queue} }
+
+func (m *model) Known() bool {
+	return values.Known(m.Tiers, m.Queue, m.VHost, m.Ownership, m.QueueType, m.DeadLetterStrategy, m.DeliveryLimit, m.Arguments, m.Policy)
 }
 
-func (m model) identity() identityModel {
-	return identityModel{VHost: m.VHost, Tiers: m.Tiers, Queue: m.Queue}
+// KnowsWorkQueue is for [lifecycle.Looker].
+func (m *model) KnowsWorkQueue() bool {
+	return attribute.IsApplication(m.Ownership) && !m.Queue.IsUnknown() && !m.Tiers.IsUnknown() && !m.VHost.IsUnknown()
 }
 
-// isKnown says whether no input is known only after apply.
-func (m model) isKnown() bool {
-	inputs := []attr.Value{
-		m.Tiers, m.Queue, m.VHost, m.Ownership, m.QueueType, m.DeadLetterStrategy, m.DeliveryLimit, m.Arguments, m.Policy,
+// KnownNeeds is for [lifecycle.NeedingModel]: the tiers and the queue are often known when
+// what follows from the queue is not.
+func (m *model) KnownNeeds() []lifecycle.Need {
+	if m.ID.IsUnknown() || m.Ownership.IsUnknown() {
+		return nil
 	}
-	for _, part := range m.Policy.Attributes() {
-		inputs = append(inputs, part)
-	}
-	return !slices.ContainsFunc(inputs, func(v attr.Value) bool { return v.IsUnknown() })
+	return subject{Attachment: m.attachment()}.Needs()
 }
 
 // attachment converts the inputs, all of which must be known, to the domain.
-// What it takes from the broker is still missing, see [facts.within].
-func (m model) attachment() retry.Attachment {
+// What it takes from the broker is still missing, see [lifecycle.Facts.Within].
+func (m *model) attachment() retry.Attachment {
 	a := retry.Attachment{
 		Tiers: m.Tiers.ValueString(),
 		Work: retry.WorkQueue{
@@ -87,12 +75,26 @@ func (m model) attachment() retry.Attachment {
 	return a
 }
 
+func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, atLeast func(version string) bool) error {
+	tiers, queue := m.Tiers.ValueString(), m.Queue.ValueString()
+	a, features, err := retry.ReadAttachment(tiers, queue, in, atLeast)
+	if errors.Is(err, retry.ErrNotAttached) {
+		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
+			"Virtual host %q holds nothing that attaches a queue %q to retry tiers %q, such as a binding of the exchange %s. Check the parts of the "+
+				"identifier, or create the attachment instead of importing it; with ownership = \"application\" for a queue that an application declares.",
+			m.VHost.ValueString(), queue, tiers, retry.NewShared(tiers).ReturnExchange())}
+	}
+	f.Features = features
+	m.setInputs(a)
+	return err
+}
+
 // setInputs fills the inputs from an attachment that was read from a broker.
 func (m *model) setInputs(a retry.Attachment) {
 	m.Ownership = attribute.OwnershipValue(ownedByAttachment, a.Work.Existing)
 	m.DeadLetterStrategy = types.StringValue(string(a.DeadLetterStrategy))
 	m.Policy = attribute.AttachmentPolicy.Value(a.Policy)
-	m.OnDetach, m.DeletionPolicy = types.StringValue(waitThere), types.StringValue(ifEmpty)
+	m.OnDetach = types.StringValue(waitThere)
 	m.QueueType, m.DeliveryLimit, m.Arguments = types.StringNull(), types.Int64Null(), values.ArgumentsValue(a.Work.Arguments)
 	if a.Work.Existing {
 		return
@@ -103,24 +105,19 @@ func (m *model) setInputs(a retry.Attachment) {
 	}
 }
 
-// complete turns a configuration into a plan: it fills in defaults and
-// everything that follows from the inputs. What follows from a value that is
-// known only after apply, or from a broker that cannot be asked yet (facts is
-// nil), stays unknown.
-//
-// It is a pure function: Terraform plans again at apply, in another process,
-// and the answer has to be the same.
-func complete(m model, f *facts) model {
+func (m *model) Complete(_ lifecycle.Model, f *lifecycle.Facts) {
+	values.Default(&m.OnDetach, waitThere)
+	values.Default(&m.Ownership, ownedByAttachment)
 	m.Policy = attribute.AttachmentPolicy.Complete(m.Policy)
-	m.QueueType = completeQueueType(m)
-	m.DeadLetterStrategy = completeDeadLetterStrategy(m, f)
-	m.DeliveryLimit = completeDeliveryLimit(m)
-	m.setID()
-	m.setTopology(f)
-	return m
+	m.QueueType = m.completeQueueType()
+	m.DeadLetterStrategy = m.completeDeadLetterStrategy(f)
+	m.DeliveryLimit = m.completeDeliveryLimit()
 }
 
-func completeQueueType(m model) types.String {
+// SetOutputs has nothing to set.
+func (m *model) SetOutputs() {}
+
+func (m *model) completeQueueType() types.String {
 	switch {
 	case !m.QueueType.IsNull():
 		return m.QueueType
@@ -133,7 +130,7 @@ func completeQueueType(m model) types.String {
 	}
 }
 
-func completeDeadLetterStrategy(m model, f *facts) types.String {
+func (m *model) completeDeadLetterStrategy(f *lifecycle.Facts) types.String {
 	queueType := topology.QueueType(m.QueueType.ValueString())
 	if attribute.IsApplication(m.Ownership) && f != nil {
 		queueType = f.WorkType
@@ -149,7 +146,7 @@ func completeDeadLetterStrategy(m model, f *facts) types.String {
 }
 
 // completeDeliveryLimit is null for a queue that belongs to others.
-func completeDeliveryLimit(m model) types.Int64 {
+func (m *model) completeDeliveryLimit() types.Int64 {
 	switch {
 	case !m.DeliveryLimit.IsNull():
 		return m.DeliveryLimit
@@ -162,42 +159,48 @@ func completeDeliveryLimit(m model) types.Int64 {
 	}
 }
 
-func (m *model) setTopology(f *facts) {
-	m.Topology = types.ObjectUnknown(values.LinesTypes)
-	if !m.isKnown() || f == nil || attribute.IsApplication(m.Ownership) && f.WorkType == "" {
-		return
+func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle bool) {
+	before, is := prior.(*model)
+	if !is {
+		return nil, false
 	}
-	if a := f.within(m.attachment()); len(a.Problems()) == 0 {
-		m.Topology = values.LinesValue(a.Topology(f.Features).Lines(nil))
-	}
-}
-
-// setID writes tiers/queue@vhost; "/" inside one of the first two parts is
-// percent-encoded, as are "%" and "@" in all.
-func (m *model) setID() {
-	m.ID = types.StringUnknown()
-	if m.Tiers.IsUnknown() || m.Queue.IsUnknown() || m.VHost.IsUnknown() {
-		return
-	}
-	encode := strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40")
-	m.ID = types.StringValue(encode.Replace(m.Tiers.ValueString()) + "/" + encode.Replace(m.Queue.ValueString()) + lifecycle.FormatID("", m.VHost.ValueString()))
-}
-
-// parseID reads tiers/queue@vhost, split at the last "@".
-func parseID(id string) (identityModel, bool) {
-	at := strings.LastIndex(id, "@")
-	if at < 0 || at == len(id)-1 {
-		return identityModel{}, false
-	}
-	parts := strings.Split(id[:at], "/")
-	if len(parts) != 2 || slices.Contains(parts, "") {
-		return identityModel{}, false
-	}
-	decode := func(part string) types.String {
-		if decoded, err := url.PathUnescape(part); err == nil {
-			part = decoded
+	const argument = "it is an argument of the queue, which RabbitMQ fixes when the queue is declared"
+	for _, c := range []struct {
+		name, reason  string
+		before, after attr.Value
+	}{
+		{"ownership", "a declared queue dead-letters by its arguments, which RabbitMQ fixes, and an existing one by a policy", before.Ownership, m.Ownership},
+		{"queue_type", argument, before.QueueType, m.QueueType},
+		{"dead_letter_strategy", argument, before.DeadLetterStrategy, m.DeadLetterStrategy},
+		{"delivery_limit", argument, before.DeliveryLimit, m.DeliveryLimit},
+		{"arguments", argument, before.Arguments, m.Arguments},
+	} {
+		byPolicy := c.name == "dead_letter_strategy" && attribute.IsApplication(m.Ownership)
+		if !c.after.IsUnknown() && !c.before.Equal(c.after) && !byPolicy {
+			changes = append(changes, lifecycle.Change{
+				Attribute: c.name, Reason: c.reason,
+				Instead: "Undo the change; or attach a queue of another name with the new value, move publishers and then consumers there, " +
+					"and remove this attachment when its queue is empty.",
+			})
 		}
-		return types.StringValue(part)
 	}
-	return identityModel{Tiers: decode(parts[0]), Queue: decode(parts[1]), VHost: decode(id[at+1:])}, true
+	// A queue that is gone, or a create that was killed.
+	_, exists := values.LinesOf(before.Topology).Queues[m.Queue.ValueString()]
+	return changes, !exists && !attribute.IsApplication(before.Ownership)
+}
+
+// Moves refuses other tiers for the same queue. Terraform would detach it first, and what
+// its consumers reject until it is attached again would be lost.
+func (m *model) Moves(state lifecycle.Model) []lifecycle.Change {
+	before, is := state.(*model)
+	if !is || m.Tiers.IsUnknown() || m.Tiers.Equal(before.Tiers) || !m.Queue.Equal(before.Queue) || !m.VHost.Equal(before.VHost) {
+		return nil
+	}
+	return []lifecycle.Change{{
+		Attribute: "tiers",
+		Reason:    "the queue would be attached to none for a while, and what its consumers reject meanwhile would be lost",
+		Instead: fmt.Sprintf("Undo the change; or attach a queue of another name to the tiers %q, move publishers and then consumers there, and remove this "+
+			"attachment when its queue is empty. A queue of an application can move while nobody consumes it: remove its attachment, apply, and attach it again.",
+			m.Tiers.ValueString()),
+	}}
 }
