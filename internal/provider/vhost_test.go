@@ -105,6 +105,39 @@ func TestUnknownDefaultVHostStays(t *testing.T) {
 	}
 }
 
+// TestDefaultVHostIsRead: data sources and ephemeral resources ask for the provider's virtual
+// host, which this broker does not have.
+func TestDefaultVHostIsRead(t *testing.T) {
+	api := fake.New(t, "4.0.5")
+	queue := config{"queue": "orders.parking"}
+	for name, read := range map[string]func(s *protocol.Server) protocol.Diagnostics{
+		"audit": func(s *protocol.Server) protocol.Diagnostics {
+			return diagnosed(s.ReadData(t, "rabbitmq_retry_audit", config{}))
+		},
+		"parked": func(s *protocol.Server) protocol.Diagnostics {
+			return diagnosed(s.ReadData(t, "rabbitmq_parked_messages", queue))
+		},
+		"ephemeral": func(s *protocol.Server) protocol.Diagnostics {
+			return diagnosed(s.OpenEphemeral(t, "rabbitmq_parked_messages", queue))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for vhost, words := range map[any][]string{
+				"shop":           {"Virtual Host Not Found", `"shop"`},
+				protocol.Unknown: {"Virtual Host Not Known", "only after apply"},
+			} {
+				s := newServer(t)
+				if found := s.Configure(t, connection(api.URL).with("vhost", vhost)); len(found) > 0 {
+					t.Fatal(found)
+				}
+				expectError(t, read(s), "vhost", words...)
+			}
+		})
+	}
+}
+
+func diagnosed(_ tftypes.Value, found protocol.Diagnostics) protocol.Diagnostics { return found }
+
 func planIn(t *testing.T, resource string, provider, block config, state protocol.State) protocol.Plan {
 	t.Helper()
 	s := newServer(t)
