@@ -64,6 +64,15 @@ func Levels(name string, in *topology.Topology) int {
 	return levels
 }
 
+// FinalLevels is [Levels] for a network that is whole, and else 0: one without a way in is
+// half made and may get more levels.
+func FinalLevels(name string, in *topology.Topology) int {
+	if len(in.From(Network{Name: name}.EntryExchange())) == 0 {
+		return 0
+	}
+	return Levels(name, in)
+}
+
 // Read recognizes the network of that name in the topology of a virtual host,
 // also one of which only a part exists: what cannot be read has its default.
 // live answers whether the broker runs the given version or a later one. The

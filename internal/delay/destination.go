@@ -11,7 +11,8 @@ import (
 // Destination attaches a queue to a network under a name. Several destinations
 // can have the same name: each gets a copy of a message.
 type Destination struct {
-	// Network is the name of the network, Levels its number of levels.
+	// Network is the name of the network, Levels its number of levels, 0 while nobody
+	// knows it.
 	Network string
 	Levels  int
 	Name    string
@@ -27,11 +28,7 @@ func (d Destination) Binding() topology.Binding {
 // Problems returns what can be said about the destination without a broker.
 func (d Destination) Problems() []retry.Problem {
 	var p problems
-	if d.Levels < 1 || d.Levels > MaxLevels {
-		p.errorf("levels", "Number of Levels Out of Range", "levels is %d. A network has 1 to %d levels.", d.Levels, MaxLevels)
-		return p
-	}
-	if err := (Network{Levels: d.Levels}).CheckDestination(d.Name); err != nil {
+	if err := (Network{Levels: max(d.Levels, 1)}).CheckDestination(d.Name); err != nil {
 		p.errorf("name", "Invalid Name of a Destination", "Messages cannot be addressed to this destination: %s. Choose another name; the queue keeps its own.", err)
 	}
 	return p
@@ -41,11 +38,10 @@ func (d Destination) Problems() []retry.Problem {
 // the virtual host, as far as they exist.
 func (d Destination) ExistingProblems(in *topology.Topology) []retry.Problem {
 	var p problems
-	// A network without a way in is half made: it may get more levels.
-	whole := len(in.From(Network{Name: d.Network}.EntryExchange())) > 0
-	if levels := Levels(d.Network, in); whole && levels > 0 && levels != d.Levels {
-		p.errorf("levels", "Levels Differ From the Network",
-			"The delay network %q has %d levels, and a binding for %d would match none of its messages. Set levels = %d.", d.Network, levels, d.Levels, levels)
+	if levels := FinalLevels(d.Network, in); levels > 0 && d.Levels > 0 && levels != d.Levels {
+		p.errorf("network", "Levels Differ From the Network",
+			"The delay network %q has %d levels, and a binding for %d would match none of its messages. The network was replaced since the plan: plan and apply again.",
+			d.Network, levels, d.Levels)
 	}
 	if q, exists := in.Queue(d.Queue); exists && slices.ContainsFunc(in.Candidates(q, true), refusesWhenFull) {
 		p.errorf("queue", "Full Queue Holds Up the Network",

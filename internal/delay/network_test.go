@@ -99,7 +99,7 @@ func TestDestinationProblems(t *testing.T) {
 		want        string
 	}{
 		"fine":          {delay.Destination{Network: "delays", Levels: 28, Name: "orders", Queue: "orders"}, ""},
-		"other levels":  {delay.Destination{Network: "delays", Levels: 20, Name: "orders", Queue: "orders"}, "Set levels = 28"},
+		"other levels":  {delay.Destination{Network: "delays", Levels: 20, Name: "orders", Queue: "orders"}, "has 28 levels"},
 		"not yet there": {delay.Destination{Network: "others", Levels: 20, Name: "orders", Queue: "orders"}, ""},
 		"long name":     {delay.Destination{Network: "delays", Levels: 28, Name: strings.Repeat("x", 200), Queue: "orders"}, "levels leave 199"},
 		"wildcard":      {delay.Destination{Network: "delays", Levels: 28, Name: "#", Queue: "orders"}, "stands for other words"},

@@ -11,7 +11,6 @@ resource "rabbitmq_retry_chain" "orders" {
 # when their delay is over.
 resource "rabbitmq_delay_destination" "orders" {
   network = rabbitmq_delay_network.delays.name
-  levels  = rabbitmq_delay_network.delays.levels
   name    = "eu.orders"
   queue   = rabbitmq_retry_chain.orders.work_queue.name
 

@@ -77,7 +77,7 @@ var subjects = []subject{
 		prepare: queue("quorum"), works: delayed,
 	},
 	{
-		name: "destination", kind: "rabbitmq_delay_destination", id: "delays/orders/orders", prefix: "none", config: attributes{"network": "delays", "levels": 3, "queue": "orders"},
+		name: "destination", kind: "rabbitmq_delay_destination", id: "delays/orders/orders", prefix: "none", config: attributes{"network": "delays", "queue": "orders"},
 		prepare: func(p place) {
 			queue("quorum")(p)
 			p.apply("rabbitmq_delay_network", network)
@@ -182,7 +182,7 @@ func retried(queue string, target func(place, attributes) string) func(place, at
 // delayed sends a message through every level of the network.
 func delayed(p place, config attributes) {
 	p.t.Helper()
-	levels, _ := config["levels"].(int)
+	levels, _ := network["levels"].(int)
 	n := delay.Network{Name: "delays", Unit: 100 * time.Millisecond, Levels: levels}
 	d := delay.Destination{Network: "delays", Levels: levels, Name: "orders", Queue: "orders"}.Binding()
 	if config["queue"] == nil { // no resource has attached it

@@ -47,8 +47,12 @@ func TestNewestFirst(t *testing.T) {
 
 func TestChooseNewest(t *testing.T) {
 	var log strings.Builder
-	fails := func(context.Context, string, io.Writer) (origin, error) { return nil, errors.New("root may not mount here") }
-	works := func(_ context.Context, version string, _ io.Writer) (origin, error) { return image("rabbitmq:" + version), nil }
+	fails := func(context.Context, string, io.Writer) (origin, error) {
+		return nil, errors.New("root may not mount here")
+	}
+	works := func(_ context.Context, version string, _ io.Writer) (origin, error) {
+		return image("rabbitmq:" + version), nil
+	}
 	candidates := []candidate{
 		{source{"Docker", fails}, ""},
 		{source{"Debian tree", fails}, "4.3"},

@@ -47,7 +47,7 @@ func owns() []own {
 	chain("at_most_once", "headers", "quorum", 3, 13, map[string]any{"dead_letter_strategy": "at-most-once"})
 	chain("native", "delayed_retry", "quorum", 4, 3, nil)
 	return append(all, own{kind: "rabbitmq_delay_destination", config: map[string]any{
-		"network": "delays.quorum", "levels": int64(5), "queue": "keys.quorum",
+		"network": "delays.quorum", "queue": "keys.quorum",
 	}, major: 3, minor: 10})
 }
 

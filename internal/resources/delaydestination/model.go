@@ -35,11 +35,12 @@ func (m model) names() []types.String { return []types.String{m.Network, m.Name,
 
 // isKnown says whether no input is known only after apply.
 func (m model) isKnown() bool {
-	inputs := []attr.Value{m.Network, m.VHost, m.Levels, m.Name, m.Queue}
+	inputs := []attr.Value{m.Network, m.VHost, m.Name, m.Queue}
 	return !slices.ContainsFunc(inputs, func(v attr.Value) bool { return v.IsUnknown() })
 }
 
-// destination converts the inputs, all of which must be known, to the domain.
+// destination converts the inputs, all of which must be known, to the domain. It has no
+// levels while they are not known.
 func (m model) destination() delay.Destination {
 	return delay.Destination{
 		Network: m.Network.ValueString(),
@@ -58,8 +59,12 @@ func (m *model) complete() {
 	if !m.isKnown() {
 		return
 	}
-	if d := m.destination(); len(d.Problems()) == 0 {
+	d := m.destination()
+	if len(d.Problems()) > 0 {
+		return
+	}
+	m.ID = identity.ID(m.VHost, m.names())
+	if !m.Levels.IsUnknown() {
 		m.RoutingKey = types.StringValue(d.Binding().RoutingKey)
-		m.ID = identity.ID(m.VHost, m.names())
 	}
 }

@@ -48,9 +48,7 @@ func (r *destinationResource) Configure(_ context.Context, req resource.Configur
 func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
 	var config model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	if config.Levels.IsNull() {
-		config.Levels = types.Int64Value(delay.DefaultLevels)
-	}
+	config.Levels = types.Int64Unknown()
 	config.complete()
 	if !resp.Diagnostics.HasError() && config.isKnown() {
 		diagnostics.AddProblems(&resp.Diagnostics, config.destination().Problems(), false)
@@ -75,6 +73,8 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 	}
 	plan.VHost = r.data.PlannedVHost(config.VHost, state.VHost)
 	plan.complete()
+	plan.Levels = r.planLevels(ctx, state, plan)
+	plan.complete()
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
 	if !req.State.Raw.IsNull() {
 		resp.RequiresReplace = append(resp.RequiresReplace, changes(state, plan)...)
@@ -88,7 +88,27 @@ func (r *destinationResource) ModifyPlan(ctx context.Context, req resource.Modif
 	}
 }
 
-// changes lists the inputs that differ.
+// planLevels returns the levels of the network, as far as it is on the broker and whole.
+// A destination that is attached keeps those that it has until then.
+func (r *destinationResource) planLevels(ctx context.Context, state, plan model) types.Int64 {
+	levels := 0
+	if plan.isKnown() && r.data != nil && r.data.Client != nil {
+		// That the virtual host cannot be read says checkExisting.
+		_ = r.data.Client.View(ctx, plan.VHost.ValueString(), func(in *topology.Topology) {
+			levels = delay.FinalLevels(plan.Network.ValueString(), in)
+		})
+	}
+	switch {
+	case levels > 0:
+		return types.Int64Value(int64(levels))
+	case plan.isKnown() && state.Network.Equal(plan.Network) && state.VHost.Equal(plan.VHost):
+		return state.Levels
+	default:
+		return types.Int64Unknown()
+	}
+}
+
+// changes lists the inputs that differ, and levels: they are part of the binding.
 func changes(state, plan model) path.Paths {
 	var changed path.Paths
 	for _, input := range []struct {
@@ -140,7 +160,7 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 
 	diagnostics.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
 	if resp.Diagnostics.HasError() || !lifecycle.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.destination()), &resp.Diagnostics) ||
-		!r.isNew(ctx, plan, &resp.Diagnostics) {
+		!r.learnLevels(ctx, &plan, &resp.Diagnostics) || !r.isNew(ctx, plan, &resp.Diagnostics) {
 		return
 	}
 	if err := r.data.Client.Bind(ctx, plan.VHost.ValueString(), plan.destination().Binding()); err != nil {
@@ -157,6 +177,29 @@ func needs(d delay.Destination) []lifecycle.Need {
 		{Attribute: "network", Kind: topology.KindExchange, Name: d.Binding().Source, Summary: "Delay Network Not Found"},
 		{Attribute: "queue", Kind: topology.KindQueue, Name: d.Queue, Summary: "Queue Not Found"},
 	}
+}
+
+// learnLevels reads the levels of a network that the plan did not know.
+func (r *destinationResource) learnLevels(ctx context.Context, m *model, diags *diag.Diagnostics) bool {
+	if !m.Levels.IsUnknown() {
+		return true
+	}
+	r.data.Client.Reload(m.VHost.ValueString()) // another provider may have made the network meanwhile
+	levels := 0
+	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) { levels = delay.FinalLevels(m.Network.ValueString(), in) })
+	switch {
+	case err != nil:
+		diagnostics.AddVHostError(diags, err)
+		return false
+	case levels == 0:
+		diags.AddAttributeError(path.Root("network"), "Delay Network Incomplete",
+			fmt.Sprintf("The delay network %q has no way in, and so nobody knows how many levels it will have. Apply the network first.", m.Network.ValueString()))
+		return false
+	}
+	m.Levels = types.Int64Value(int64(levels))
+	m.complete()
+	diagnostics.AddProblems(diags, m.destination().Problems(), false)
+	return !diags.HasError()
 }
 
 // isNew looks for a binding that is there already.

@@ -3,14 +3,10 @@ package delaydestination
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 )
 
 func (r *destinationResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
@@ -41,9 +37,8 @@ func (r *destinationResource) Schema(_ context.Context, _ resource.SchemaRequest
 				Validators: notEmpty,
 			},
 			"levels": schema.Int64Attribute{
-				Optional: true, Computed: true, Default: int64default.StaticInt64(delay.DefaultLevels),
-				MarkdownDescription: "Number of levels of the network. Default: `28`.",
-				Validators:          []validator.Int64{int64validator.Between(1, delay.MaxLevels)},
+				Computed:            true,
+				MarkdownDescription: "Number of levels of the network, read from the broker. Known after apply if the network is created in the same run.",
 			},
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true,

@@ -227,15 +227,22 @@ func TestAccPolicies(t *testing.T) {
 	})
 }
 
-// TestAccWrongLevels: a destination has to know the number of levels.
-func TestAccWrongLevels(t *testing.T) {
+// TestAccLearnedLevels: a destination reads the number of levels from the network, at
+// apply if both are created in one run.
+func TestAccLearnedLevels(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		declare(t, b, vhost, "orders")
-		wrong := strings.Replace(destination(vhost, "orders"), "rabbitmq_delay_network.delays.levels", "4", 1)
-		w := acctest.Terraform(t, config(b, vhost, "", wrong))
-		expectText(t, acctest.RunError(t, w, "apply", "-auto-approve"), "Levels Differ From the Network", "Set levels = 5")
-		expectText(t, acctest.RunError(t, w, "plan"), "Levels Differ From the Network")
+		declare(t, b, vhost, "bills")
+		both := destination(vhost, "orders")
+		w := acctest.Terraform(t, config(b, vhost, "", both))
+		expectText(t, acctest.Run(t, w, "plan"), "levels = (known after apply)", "routing_key = (known after apply)", "id = \"delays/orders/orders@")
+		apply(t, w)
+		expectEmptyPlan(t, w)
+		acctest.Reconfigure(t, w, config(b, vhost, "", both+destination(vhost, "bills")))
+		expectText(t, acctest.Run(t, w, "plan"), "levels = 5", "routing_key = \"*.*.*.*.*.bills\"")
+		acctest.Reconfigure(t, w, config(b, vhost, "", strings.Replace(both, "queue ", "levels = 5\n queue ", 1)))
+		expectText(t, acctest.RunError(t, w, "plan"), "levels")
 	})
 }
 
@@ -247,7 +254,7 @@ func TestAccDestinationChange(t *testing.T) {
 		declare(t, b, vhost, "orders")
 		declare(t, b, vhost, "orders.new")
 		block := func(queue string) string {
-			return fmt.Sprintf("resource \"rabbitmq_delay_destination\" \"orders\" {\n network = rabbitmq_delay_network.delays.name\n vhost = %q\n levels = 5\n name = \"orders\"\n queue = %q\n"+
+			return fmt.Sprintf("resource \"rabbitmq_delay_destination\" \"orders\" {\n network = rabbitmq_delay_network.delays.name\n vhost = %q\n name = \"orders\"\n queue = %q\n"+
 				" lifecycle {\n create_before_destroy = true\n }\n}\n", vhost, queue)
 		}
 		w := acctest.Terraform(t, config(b, vhost, "", block("orders")))

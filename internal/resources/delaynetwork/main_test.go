@@ -35,7 +35,6 @@ func destination(vhost, queue string) string {
 resource "rabbitmq_delay_destination" %q {
   network = rabbitmq_delay_network.delays.name
   vhost   = %q
-  levels  = rabbitmq_delay_network.delays.levels
   queue   = %q
 }
 `, strings.ReplaceAll(queue, ".", "_"), vhost, queue)

@@ -103,17 +103,23 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 		attribute, reason string
 		same              bool
 	}{
-		{"unit", "the queues hold messages for the unit times a power of two, which RabbitMQ fixes when they are declared",
-			m.Unit.IsUnknown() || before.unit() == m.unit()},
-		{"levels", "the routing keys of messages that are under way, and the bindings of destinations, have one word per level",
-			m.Levels.IsUnknown() || before.Levels.Equal(m.Levels)},
+		{
+			"unit", "the queues hold messages for the unit times a power of two, which RabbitMQ fixes when they are declared",
+			m.Unit.IsUnknown() || before.unit() == m.unit(),
+		},
+		{
+			"levels", "the routing keys of messages that are under way, and the bindings of destinations, have one word per level",
+			m.Levels.IsUnknown() || before.Levels.Equal(m.Levels),
+		},
 		{"queue_type", argument, m.QueueType.IsUnknown() || before.QueueType.Equal(m.QueueType)},
 		{"dead_letter_strategy", argument, m.DeadLetterStrategy.IsUnknown() || before.DeadLetterStrategy.Equal(m.DeadLetterStrategy)},
 	} {
 		if !c.same {
-			changes = append(changes, lifecycle.Change{Attribute: c.attribute, Reason: c.reason,
+			changes = append(changes, lifecycle.Change{
+				Attribute: c.attribute, Reason: c.reason,
 				Instead: "Undo the change; or add a network of another name with the new value, attach the destinations to both, " +
-					"move the senders, and remove this one when it is empty."})
+					"move the senders, and remove this one when it is empty.",
+			})
 		}
 	}
 	// Without queues or bindings no message can be under way: a create was killed, and

@@ -62,7 +62,6 @@ resource "rabbitmq_delay_network" "delays" {
 resource "rabbitmq_delay_destination" "orders" {
   network = rabbitmq_delay_network.delays.name
   queue   = rabbitmq_retry_chain.orders.work_queue.name
-  levels  = 2
   vhost   = %[1]q
   %[2]s
 }
