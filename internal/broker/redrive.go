@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -44,7 +45,7 @@ func (c *Client) Discard(ctx context.Context, vhost, queue string, options messa
 
 // routes says where the messages of the queue go. The topology is used only
 // here, and not kept.
-func routes(t *topology.Topology, queue string, to Destination) func(messages.Parked) (messages.Route, bool) {
+func routes(t *topology.Topology, queue string, to Destination) func(deadletter.Message) (messages.Route, bool) {
 	entries := retry.FindEntries(t)
 	through := func(e retry.Entry) (messages.Route, bool) {
 		r := messages.Route{Exchange: e.Exchange, Fanout: true}
@@ -57,17 +58,17 @@ func routes(t *topology.Topology, queue string, to Destination) func(messages.Pa
 	case to.Exchange != "":
 		exchange, _ := t.Exchange(to.Exchange)
 		r := messages.Route{Exchange: to.Exchange, Topic: exchange.Type == topology.Topic}
-		return func(messages.Parked) (messages.Route, bool) { return r, true }
+		return func(deadletter.Message) (messages.Route, bool) { return r, true }
 	case to.Queue != "" && found && entry.Queue == to.Queue:
-		return func(messages.Parked) (messages.Route, bool) { return through(entry) }
+		return func(deadletter.Message) (messages.Route, bool) { return through(entry) }
 	case to.Queue != "":
-		return func(messages.Parked) (messages.Route, bool) { return messages.Route{RoutingKey: to.Queue}, true }
+		return func(deadletter.Message) (messages.Route, bool) { return messages.Route{RoutingKey: to.Queue}, true }
 	}
 	exists := map[string]bool{}
 	for _, q := range t.Queues() {
 		exists[q.Name] = true
 	}
-	return func(m messages.Parked) (messages.Route, bool) {
+	return func(m deadletter.Message) (messages.Route, bool) {
 		if entry, found := entries.For(m.OriginQueue, m.Through()); found {
 			return through(entry)
 		}

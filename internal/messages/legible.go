@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 )
 
 // Types and sizes of AMQP 0-9-1 frames, in bytes.
@@ -33,12 +35,8 @@ const (
 	maxElements = 8192
 )
 
-// Illegible is the header that stands for all headers of a message that amqp091
-// cannot read.
-const Illegible = "x-headers-not-readable"
-
 // legible is a connection on which amqp091 can read every message: headers that
-// it cannot read are replaced by [Illegible].
+// it cannot read are replaced by [deadletter.Illegible].
 type legible struct {
 	net.Conn
 
@@ -126,7 +124,7 @@ func readable(payload []byte) []byte {
 	if !w.fits {
 		return payload // it is none: amqp091 says so
 	}
-	table := append([]byte{byte(len(Illegible))}, Illegible+"t\x01"...)
+	table := append([]byte{byte(len(deadletter.Illegible))}, deadletter.Illegible+"t\x01"...)
 	fixed := binary.BigEndian.AppendUint32(payload[:at:at], uint32(len(table))) //nolint:gosec // a few bytes
 	return append(append(fixed, table...), w.left...)
 }

@@ -11,6 +11,8 @@ import (
 	"testing/iotest"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 )
 
 // nested is a table of so many tables, one in the other.
@@ -64,7 +66,7 @@ func TestReadable(t *testing.T) {
 		deep = table("\x01aF" + deep)
 	}
 	head := func(flags string) string { return strings.Repeat("\x00", 12) + flags }
-	const marker = "\x00\x00\x00\x19\x16" + Illegible + "t\x01"
+	const marker = "\x00\x00\x00\x19\x16" + deadletter.Illegible + "t\x01"
 	for name, c := range map[string]struct{ from, want string }{
 		"a type that there is not":            {head("\x20\x00") + table("\x01a?"), head("\x20\x00") + marker},
 		"properties before and after it":      {head("\xf0\x00") + "\x01a\x01b" + table("\x01a?") + "\x02", head("\xf0\x00") + "\x01a\x01b" + marker + "\x02"},
@@ -98,7 +100,7 @@ func TestLiveIllegible(t *testing.T) {
 		if got := b.content(t, queue, 1); got[0] != "deep" {
 			t.Errorf("left %v", got)
 		}
-		outcome, err = s.Discard(t.Context(), queue, RedriveOptions{Filter: Filter{MessageIDs: []string{"deep"}}})
+		outcome, err = s.Discard(t.Context(), queue, RedriveOptions{Filter: deadletter.Filter{MessageIDs: []string{"deep"}}})
 		if err != nil || outcome.Done != 1 {
 			t.Errorf("%+v %v", outcome, err)
 		}

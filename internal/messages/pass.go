@@ -10,6 +10,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 )
 
 const (
@@ -53,6 +55,13 @@ const (
 // consumerTimeout is RabbitMQ's default for how long a consumer may hold a
 // message (rabbit.consumer_timeout, 3.10 to 4.3).
 const consumerTimeout = 30 * time.Minute
+
+// Parked is a message of a [Pass].
+type Parked struct {
+	deadletter.Message
+
+	reader *reader
+}
 
 // Traits are what a [Pass] should know of its queue. The zero value fits any.
 type Traits struct {
@@ -349,9 +358,7 @@ func (p *Pass) came(r *reader, d amqp.Delivery) bool {
 }
 
 func (p *Pass) parked(r *reader, d amqp.Delivery) Parked {
-	m := newParked(Message{d}, p.seen, p.session.traits.WorkQueue)
-	m.reader = r
-	return m
+	return Parked{deadletter.Read(d, p.seen, p.session.traits.WorkQueue), r}
 }
 
 // cancel ends a reader whose window is full: what is taken of it later must not
@@ -462,7 +469,7 @@ func (p *Pass) ended(ctx context.Context, r *reader) error {
 // order, until the pass is closed or renewed.
 func (p *Pass) Take(ctx context.Context, m Parked) error {
 	defer p.session.endWith(ctx)()
-	if err := m.delivery.Ack(false); err != nil {
+	if err := m.Delivery.Ack(false); err != nil {
 		return p.explain(ctx, err)
 	}
 	m.reader.unsettled--

@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 )
 
 // bench is a broker with a virtual host of its own.
@@ -141,7 +142,7 @@ func publishTo(t *testing.T, s *Session, queue string, messages ...amqp.Publishi
 
 // look passes over the queue, takes the messages that take names, and returns
 // the ids in order.
-func look(t *testing.T, s *Session, queue string, window int, take func(Parked) bool) []string {
+func look(t *testing.T, s *Session, queue string, window int, take func(deadletter.Message) bool) []string {
 	t.Helper()
 	p, err := s.Pass(t.Context(), queue, PassOptions{Window: window})
 	if err != nil {
@@ -157,7 +158,7 @@ func look(t *testing.T, s *Session, queue string, window int, take func(Parked) 
 			break
 		}
 		ids = append(ids, m.ID())
-		if take != nil && take(m) {
+		if take != nil && take(m.Message) {
 			if err := p.Take(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +209,7 @@ func TestLiveArrivalsDuringAPass(t *testing.T) {
 			s := b.open(t)
 			queue := b.queue(t, s, kind)
 			fill(t, s, queue, 0, 50)
-			shown := look(t, s, queue, window, func(m Parked) bool {
+			shown := look(t, s, queue, window, func(m deadletter.Message) bool {
 				if m.Position == 10 || m.Position == 50 {
 					fill(t, s, queue, 100+2*m.Position, 1)
 				}
@@ -217,7 +218,7 @@ func TestLiveArrivalsDuringAPass(t *testing.T) {
 			if len(shown) != 50 || misplaced(shown, 0, 1) != 0 {
 				t.Errorf("window %d: the pass showed %v", window, shown)
 			}
-			left := look(t, s, queue, 0, func(Parked) bool { return true })
+			left := look(t, s, queue, 0, func(deadletter.Message) bool { return true })
 			if len(left) != 27 || misplaced(left[:25], 0, 2) != 0 || left[25] != "120" || left[26] != "200" {
 				t.Errorf("window %d: %v is left", window, left)
 			}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 )
 
 // UnroutableError says that no queue took a message.
@@ -140,7 +142,7 @@ func (m outgoing) ccIsValid() bool {
 	if !m.route.Fanout {
 		return true // they are dropped
 	}
-	for name, value := range m.delivery.Headers {
+	for name, value := range m.Delivery.Headers {
 		list, isList := value.([]any)
 		if isCC(name) && !isList {
 			return false
@@ -350,7 +352,7 @@ type likeness struct {
 }
 
 func (m outgoing) likeness() likeness {
-	d := m.delivery
+	d := m.Delivery
 	return likeness{
 		m.route.Exchange, m.key(), d.MessageId, d.CorrelationId, d.ReplyTo, d.Type, d.AppId, d.ContentType, d.ContentEncoding, d.Expiration,
 		sha256.Sum256(d.Body),
@@ -393,10 +395,10 @@ const amqp10 = "amqp-1.0"
 // again by the user. AMQP 0-9-1 does not show everything that one has which was
 // published over AMQP 1.0.
 func (m outgoing) loses(user string) bool {
-	if m.delivery.UserId != "" && m.delivery.UserId != user || m.delivery.Type == amqp10 {
+	if m.Delivery.UserId != "" && m.Delivery.UserId != user || m.Delivery.Type == amqp10 {
 		return true
 	}
-	for name := range m.delivery.Headers {
+	for name := range m.Delivery.Headers {
 		if isCC(name) && !m.route.Fanout {
 			return true
 		}
@@ -406,7 +408,7 @@ func (m outgoing) loses(user string) bool {
 
 // redriven is the message as it is published again.
 func (p *redriver) redriven(m outgoing, now time.Time) amqp.Publishing {
-	message := p.copy(m.Message)
+	message := p.copy(m.Delivery)
 	headers := maps.Clone(message.Headers)
 	if headers == nil {
 		headers = amqp.Table{}
@@ -414,7 +416,7 @@ func (p *redriver) redriven(m outgoing, now time.Time) amqp.Publishing {
 	count := redriveCount(headers)
 	maps.DeleteFunc(headers, func(name string, _ any) bool {
 		// CC and BCC would route the message to other queues as well.
-		return brokerHeader(name) || !m.route.Fanout && isCC(name)
+		return deadletter.BrokerHeader(name) || !m.route.Fanout && isCC(name)
 	})
 	for _, name := range m.route.Drop {
 		delete(headers, name)
@@ -440,6 +442,6 @@ func redriveCount(headers amqp.Table) int64 {
 		}
 		return count
 	}
-	count, _ := integer(headers[RedriveCount])
+	count, _ := deadletter.Integer(headers[RedriveCount])
 	return count
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 )
 
 // sent are messages to an exchange with these bodies; the headers tell equal ones
@@ -17,7 +19,7 @@ func sent(bodies ...string) []outgoing {
 	var batch []outgoing
 	for i, body := range bodies {
 		d := amqp.Delivery{MessageId: "id", Body: []byte(body), Headers: amqp.Table{"n": int64(i)}, Timestamp: time.Unix(1, 0)}
-		batch = append(batch, outgoing{Parked: Parked{Message: Message{d}, Position: i}, route: Route{Exchange: "x", RoutingKey: "k"}})
+		batch = append(batch, outgoing{Parked: Parked{Message: deadletter.Message{Delivery: d, Position: i}}, route: Route{Exchange: "x", RoutingKey: "k"}})
 	}
 	return batch
 }
@@ -25,7 +27,7 @@ func sent(bodies ...string) []outgoing {
 // returnOf is the message as a broker returns it whose interceptors have set
 // headers and the timestamp.
 func returnOf(m outgoing, body string) amqp.Return {
-	headers := maps.Clone(m.delivery.Headers)
+	headers := maps.Clone(m.Delivery.Headers)
 	headers["timestamp_in_ms"] = int64(5)
 	return amqp.Return{
 		ReplyText: "NO_ROUTE", Exchange: m.route.Exchange, RoutingKey: m.key(), MessageId: m.ID(), Headers: headers, Timestamp: time.Unix(9, 0), Body: []byte(body),
@@ -91,7 +93,7 @@ func TestRedriven(t *testing.T) {
 		"nothing added": {Route{Exchange: "x"}, NoHeaders, amqp.Table{"own": "kept", "count": int64(3), RedriveCount: int64(4)}},
 	} {
 		p := &redriver{publisher: publisher{session: &Session{}}, headers: c.form}
-		m := outgoing{Parked: Parked{Message: Message{amqp.Delivery{Headers: headers}}}, route: c.route}
+		m := outgoing{Parked: Parked{Message: deadletter.Message{Delivery: amqp.Delivery{Headers: headers}}}, route: c.route}
 		if got := p.redriven(m, now).Headers; fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: %v, expected %v", name, got, c.want)
 		}
@@ -105,7 +107,7 @@ func TestRedriven(t *testing.T) {
 func TestSafe(t *testing.T) {
 	p := &redriver{keys: map[string]bool{}}
 	message := func(size int, route Route, headers amqp.Table) outgoing {
-		return outgoing{Parked: Parked{Message: Message{amqp.Delivery{Headers: headers, Body: make([]byte, size)}}}, route: route}
+		return outgoing{Parked: Parked{Message: deadletter.Message{Delivery: amqp.Delivery{Headers: headers, Body: make([]byte, size)}}}, route: route}
 	}
 	p.learn([]outgoing{message(100, Route{Exchange: "fanout", Fanout: true}, nil), message(1, Route{Exchange: "topic", RoutingKey: "a", Topic: true}, nil)})
 	for name, c := range map[string]struct {
@@ -159,7 +161,7 @@ func TestLoses(t *testing.T) {
 		"copies":                  {amqp.Delivery{Headers: amqp.Table{"CC": []any{"k"}}}, Route{Exchange: "x"}, true},
 		"no copies through chain": {amqp.Delivery{Headers: amqp.Table{"CC": []any{"k"}}}, Route{Exchange: "x", Fanout: true}, false},
 	} {
-		if got := (outgoing{Parked: Parked{Message: Message{c.d}}, route: c.route}).loses("us"); got != c.want {
+		if got := (outgoing{Parked: Parked{Message: deadletter.Message{Delivery: c.d}}, route: c.route}).loses("us"); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -159,7 +159,7 @@ func (p *publisher) open() error {
 }
 
 func (p *publisher) publishTo(ctx context.Context, exchange string, m Message) error {
-	key, message := m.delivery.RoutingKey, p.copy(m)
+	key, message := m.delivery.RoutingKey, p.copy(m.delivery)
 	if exchange == "" {
 		key = p.queue
 		delete(message.Headers, "CC")
@@ -210,8 +210,7 @@ func (p *publisher) send(ctx context.Context, exchange, key string, message amqp
 }
 
 // copy is the message as it is published again.
-func (p *publisher) copy(m Message) amqp.Publishing {
-	d := m.delivery
+func (p *publisher) copy(d amqp.Delivery) amqp.Publishing {
 	headers := maps.Clone(d.Headers)
 	delete(headers, "x-delivery-count")
 	delete(headers, "x-acquired-count")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 )
 
 // The headers that a redrive adds: how often the message was redriven, and when
@@ -74,7 +76,7 @@ func (r Route) String() string {
 
 // RedriveOptions say which messages are moved or deleted, and how fast.
 type RedriveOptions struct {
-	Filter Filter
+	Filter deadletter.Filter
 	// Max is the largest number of messages, 0 for no limit.
 	Max int
 	// PerSecond is the largest rate, 0 for no limit.
@@ -83,7 +85,7 @@ type RedriveOptions struct {
 	DryRun bool
 	// Route says where a message goes; a message without a route stays. A
 	// discard has none.
-	Route func(Parked) (Route, bool)
+	Route func(deadletter.Message) (Route, bool)
 	// Headers says which headers a redrive adds.
 	Headers AddedHeaders
 	// Strict lets messages stay that a redrive would change otherwise.
@@ -170,7 +172,7 @@ func (s *Session) Redrive(ctx context.Context, queue string, options RedriveOpti
 // Discard deletes messages of the queue. What is not selected stays in its
 // place. The outcome is valid together with an error.
 func (s *Session) Discard(ctx context.Context, queue string, options RedriveOptions) (Outcome, error) {
-	options.Route = func(Parked) (Route, bool) { return Route{}, true }
+	options.Route = func(deadletter.Message) (Route, bool) { return Route{}, true }
 	return s.work(ctx, queue, options, func(_ context.Context, batch []outgoing) (fate, error) {
 		return fate{done: batch}, nil
 	}, nil)
@@ -307,7 +309,7 @@ func (r *run) full() bool {
 
 // look does what is due after a message came.
 func (r *run) look(ctx context.Context, m Parked) error {
-	if r.options.Filter.Match(m) {
+	if r.options.Filter.Match(m.Message) {
 		if err := r.add(ctx, m); err != nil {
 			return err
 		}
@@ -335,7 +337,7 @@ func (r *run) look(ctx context.Context, m Parked) error {
 
 func (r *run) add(ctx context.Context, m Parked) error {
 	r.outcome.Selected++
-	route, known := r.options.Route(m)
+	route, known := r.options.Route(m.Message)
 	switch {
 	case r.loses != nil && m.Illegible():
 		r.refuse(Refusal{ID: m.ID(), Position: m.Position, Reason: "its headers cannot be read: they are nested too deep or have too many elements"})
@@ -375,7 +377,7 @@ func (r *run) flush(ctx context.Context) error {
 	}
 	became, err := r.handle(ctx, batch)
 	for _, m := range became.done {
-		m.delivery.Body, m.delivery.Headers = nil, nil // the tag is enough
+		m.Delivery.Body, m.Delivery.Headers = nil, nil // the tag is enough
 		r.handled = append(r.handled, m.Parked)
 	}
 	r.outcome.Twice += len(became.unknown)
@@ -492,35 +494,5 @@ func (m outgoing) key() string {
 	if m.route.RoutingKey != "" {
 		return m.route.RoutingKey
 	}
-	return m.enteredWith()
+	return m.EnteredWith()
 }
-
-// enteredWith is the routing key with which the message first came to the queue
-// that it failed in: tiers and shared tiers can give it another one.
-func (p Parked) enteredWith() string {
-	h := p.delivery.Headers
-	var origin []death
-	for _, d := range deathsOf(h) {
-		if d.queue == p.OriginQueue {
-			origin = append(origin, d)
-		}
-	}
-	if len(origin) == 0 {
-		return p.delivery.RoutingKey
-	}
-	earliest := origin[0]
-	for _, d := range origin[1:] {
-		// Times have seconds, and what is retried was rejected first.
-		if d.time.Before(earliest.time) || d.time.Equal(earliest.time) && d.reason == Rejected {
-			earliest = d
-		}
-	}
-	if first := firstDeath(h, origin); text(h, "x-first-death-queue") == p.OriginQueue {
-		earliest = first
-	}
-	return earliest.key
-}
-
-// Through is the exchange through which the message came to the queue in which
-// it is.
-func (p Parked) Through() string { return p.delivery.Exchange }

@@ -15,17 +15,18 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/proxy"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 )
 
 // to is the way to a queue, for the messages that want selects.
-func to(queue string, want func(Parked) bool) func(Parked) (Route, bool) {
-	return func(m Parked) (Route, bool) { return Route{RoutingKey: queue}, want(m) }
+func to(queue string, want func(deadletter.Message) bool) func(deadletter.Message) (Route, bool) {
+	return func(m deadletter.Message) (Route, bool) { return Route{RoutingKey: queue}, want(m) }
 }
 
-func everyone(Parked) bool { return true }
+func everyone(deadletter.Message) bool { return true }
 
 // thirds leaves out every third message.
-func thirds(m Parked) bool {
+func thirds(m deadletter.Message) bool {
 	n, _ := strconv.Atoi(m.ID())
 	return n%3 != 0
 }
@@ -167,7 +168,7 @@ func TestLiveRevoked(t *testing.T) {
 		fill(t, s, name, 0, 300)
 		// The first message is held, as one that is not selected.
 		first := numbered(300, func(n int) bool { return n > 0 })
-		outcome, err := run(RedriveOptions{Route: to(work, everyone), PerSecond: 25, Filter: Filter{MessageIDs: first}})
+		outcome, err := run(RedriveOptions{Route: to(work, everyone), PerSecond: 25, Filter: deadletter.Filter{MessageIDs: first}})
 		if !errors.Is(err, ErrRevoked) || outcome.Done == 0 || outcome.Done >= 299 {
 			t.Errorf("%s: %+v %v", name, outcome, err)
 		}
@@ -255,7 +256,7 @@ func TestLiveRules(t *testing.T) {
 		t.Errorf("%+v %v", outcome, err)
 	}
 	// The first one alone would be known by that; these are not.
-	half := func(m Parked) (Route, bool) {
+	half := func(m deadletter.Message) (Route, bool) {
 		if n, _ := strconv.Atoi(m.ID()); n < 5 {
 			return Route{RoutingKey: work}, true
 		}

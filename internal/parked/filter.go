@@ -16,8 +16,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
@@ -74,8 +74,8 @@ func FilterIsKnown(filter types.Object) bool {
 // FilterOf reads and checks the filter, which must be known. Durations count
 // back from now. It checks what validators could, because those have not seen
 // what was known only after apply.
-func FilterOf(filter types.Object, now time.Time, diags *diag.Diagnostics) messages.Filter {
-	var f messages.Filter
+func FilterOf(filter types.Object, now time.Time, diags *diag.Diagnostics) deadletter.Filter {
+	var f deadletter.Filter
 	parts := filter.Attributes()
 	if len(parts) == 0 {
 		return f

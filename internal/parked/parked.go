@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
@@ -17,7 +18,7 @@ import (
 // Look shows every message of the queue to see, from the head to the tail as it
 // is at the start, until see returns false. The queue stays as it is. It returns
 // the number of messages at the start.
-func Look(ctx context.Context, data *run.Data, vhost, queue string, diags *diag.Diagnostics, see func(messages.Parked) (more bool)) int {
+func Look(ctx context.Context, data *run.Data, vhost, queue string, diags *diag.Diagnostics, see func(deadletter.Message) (more bool)) int {
 	// Two looks at a time would hide messages from each other.
 	unlock, ok := data.Names.Lock(ctx, LockName(vhost, queue), diags)
 	if !ok {
@@ -46,7 +47,7 @@ func LockName(vhost, queue string) string {
 	return fmt.Sprintf("messages of queue %q in vhost %q", queue, vhost)
 }
 
-func pass(ctx context.Context, session *messages.Session, queue string, see func(messages.Parked) bool) (total int, shared bool, err error) {
+func pass(ctx context.Context, session *messages.Session, queue string, see func(deadletter.Message) bool) (total int, shared bool, err error) {
 	p, err := session.Pass(ctx, queue, messages.PassOptions{})
 	if err != nil {
 		return 0, false, err
@@ -55,7 +56,7 @@ func pass(ctx context.Context, session *messages.Session, queue string, see func
 	return p.Total(), p.Shared(), errors.Join(err, p.Close(ctx))
 }
 
-func showAll(ctx context.Context, p *messages.Pass, see func(messages.Parked) bool) error {
+func showAll(ctx context.Context, p *messages.Pass, see func(deadletter.Message) bool) error {
 	for {
 		if p.Due() {
 			if err := p.Renew(ctx); err != nil {
@@ -65,7 +66,7 @@ func showAll(ctx context.Context, p *messages.Pass, see func(messages.Parked) bo
 		switch m, more, err := p.Next(ctx); {
 		case err != nil || !more:
 			return err
-		case !see(m):
+		case !see(m.Message):
 			return p.Finish(ctx)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 )
@@ -68,9 +68,9 @@ func (d *dataSource) Read(ctx context.Context, req datasource.ReadRequest, resp 
 	if !m.Limit.IsNull() {
 		limit = int(m.Limit.ValueInt64())
 	}
-	groups := messages.Groups{Period: m.period()}
+	groups := deadletter.Groups{Period: m.period()}
 	m.Messages = []messageModel{}
-	total := parked.Look(ctx, d.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
+	total := parked.Look(ctx, d.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p deadletter.Message) bool {
 		if filter.Match(p) {
 			groups.Add(p)
 			if len(m.Messages) < limit {

@@ -1,3 +1,3 @@
 // Package parkedmessages is the data source rabbitmq_parked_messages. What it
-// knows of dead letters it asks package messages.
+// knows of dead letters it asks package deadletter.
 package parkedmessages

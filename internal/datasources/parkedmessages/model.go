@@ -5,7 +5,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
@@ -52,7 +52,7 @@ type messageModel struct {
 	Headers     types.String `tfsdk:"headers"`
 }
 
-func newMessage(p messages.Parked) messageModel {
+func newMessage(p deadletter.Message) messageModel {
 	return messageModel{
 		ID:          values.TextOrNull(p.ID()),
 		Position:    types.Int64Value(int64(p.Position)),
@@ -82,7 +82,7 @@ func (m model) period() time.Duration {
 	return period
 }
 
-func newGroups(g *messages.Groups) *groupsModel {
+func newGroups(g *deadletter.Groups) *groupsModel {
 	keys := g.ByRoutingKey()
 	return &groupsModel{
 		ByOriginQueue: newGroupList(g.ByOrigin()),
@@ -92,7 +92,7 @@ func newGroups(g *messages.Groups) *groupsModel {
 	}
 }
 
-func newGroupList(groups []messages.Group) []groupModel {
+func newGroupList(groups []deadletter.Group) []groupModel {
 	list := make([]groupModel, len(groups))
 	for i, g := range groups {
 		list[i] = groupModel{

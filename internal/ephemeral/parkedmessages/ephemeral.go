@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
@@ -131,7 +131,7 @@ type messageModel struct {
 	PayloadBase64   types.String `tfsdk:"payload_base64"`
 }
 
-func newMessage(p messages.Parked) messageModel {
+func newMessage(p deadletter.Message) messageModel {
 	m := messageModel{
 		ID:              values.TextOrNull(p.ID()),
 		Position:        types.Int64Value(int64(p.Position)),
@@ -181,7 +181,7 @@ func (r *resource) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ep
 		limit = int(m.Limit.ValueInt64())
 	}
 	m.Messages = []messageModel{}
-	total := parked.Look(ctx, r.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p messages.Parked) bool {
+	total := parked.Look(ctx, r.data, m.VHost.ValueString(), m.Queue.ValueString(), &resp.Diagnostics, func(p deadletter.Message) bool {
 		if filter.Match(p) {
 			size += len(p.Body())
 			m.Messages = append(m.Messages, newMessage(p))

@@ -14,6 +14,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/proxy"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 )
 
@@ -30,7 +31,7 @@ const (
 // child redrives or discards the red messages in a process of its own.
 func child() {
 	ctx, vhost := context.Background(), os.Getenv(childVHost)
-	options := messages.RedriveOptions{Filter: messages.Filter{Headers: map[string]any{"tenant": "red"}}}
+	options := messages.RedriveOptions{Filter: deadletter.Filter{Headers: map[string]any{"tenant": "red"}}}
 	c, err := broker.New(broker.Config{
 		Endpoint: os.Getenv(childEndpoint), AMQPEndpoint: os.Getenv(childAMQP), Username: os.Getenv(childUser), Password: os.Getenv(childPassword),
 	})

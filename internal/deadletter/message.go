@@ -1,4 +1,6 @@
-package messages
+// Package deadletter knows what the headers of a dead-lettered message tell: where it failed, why, how
+// often and when. It selects messages and groups them. It has no connection: package messages reads them.
+package deadletter
 
 import (
 	"encoding/base64"
@@ -22,10 +24,11 @@ const (
 	DeliveryLimit = "delivery_limit"
 )
 
-// Parked is a message of a [Pass] and what its death headers tell. What they do
+// Message is a message of a queue and what its death headers tell. What they do
 // not tell is the zero value.
-type Parked struct {
-	Message
+type Message struct {
+	// Delivery is the message as it came.
+	Delivery amqp.Delivery
 	// Position is the place in the queue, from 1 at the head.
 	Position int
 	// OriginQueue is where the message failed: the queue of its latest death
@@ -47,25 +50,60 @@ type Parked struct {
 	// Exchange and RoutingKey are those that the message had when it first
 	// died.
 	Exchange, RoutingKey string
-
-	reader *reader
 }
+
+// Illegible is the header that stands for all headers of a message whose headers
+// cannot be read.
+const Illegible = "x-headers-not-readable"
+
+// ID is the message's id, "" when its publisher gave none.
+func (m Message) ID() string { return m.Delivery.MessageId }
 
 // Illegible says that the message has headers that cannot be read. What they would
 // tell is not known.
-func (p Parked) Illegible() bool { return p.delivery.Headers[Illegible] == true }
+func (m Message) Illegible() bool { return m.Delivery.Headers[Illegible] == true }
 
 // ContentType is that of the publisher.
-func (p Parked) ContentType() string { return p.delivery.ContentType }
+func (m Message) ContentType() string { return m.Delivery.ContentType }
 
 // ContentEncoding is that of the publisher.
-func (p Parked) ContentEncoding() string { return p.delivery.ContentEncoding }
+func (m Message) ContentEncoding() string { return m.Delivery.ContentEncoding }
 
 // Body is the payload.
-func (p Parked) Body() []byte { return p.delivery.Body }
+func (m Message) Body() []byte { return m.Delivery.Body }
 
 // Published is the publisher's own timestamp, zero when it gave none.
-func (p Parked) Published() time.Time { return p.delivery.Timestamp }
+func (m Message) Published() time.Time { return m.Delivery.Timestamp }
+
+// Through is the exchange through which the message came to the queue in which
+// it is.
+func (m Message) Through() string { return m.Delivery.Exchange }
+
+// EnteredWith is the routing key with which the message first came to the queue
+// that it failed in: tiers and shared tiers can give it another one.
+func (m Message) EnteredWith() string {
+	h := m.Delivery.Headers
+	var origin []death
+	for _, d := range deathsOf(h) {
+		if d.queue == m.OriginQueue {
+			origin = append(origin, d)
+		}
+	}
+	if len(origin) == 0 {
+		return m.Delivery.RoutingKey
+	}
+	earliest := origin[0]
+	for _, d := range origin[1:] {
+		// Times have seconds, and what is retried was rejected first.
+		if d.time.Before(earliest.time) || d.time.Equal(earliest.time) && d.reason == Rejected {
+			earliest = d
+		}
+	}
+	if first := firstDeath(h, origin); text(h, "x-first-death-queue") == m.OriginQueue {
+		earliest = first
+	}
+	return earliest.key
+}
 
 // death is one entry of x-death: the deaths in one queue for one reason.
 type death struct {
@@ -75,18 +113,22 @@ type death struct {
 	time                    time.Time
 }
 
-// newParked reads the death headers. What they hold by version, seen on 3.10.8,
+// Read reads the death headers of the message at a position of its queue. workQueue
+// returns the work queue of the retry chain that a queue belongs to, or ""; it may be nil.
+//
+//	What they hold by version, seen on 3.10.8,
+//
 // 4.0.5 and 4.3.6: the first entry of x-death is the latest death; the others
 // follow by recency, but on 3.10 each death turns their order round. Every entry
 // keeps exchange, routing keys and time of its first death. x-first-death-*
 // names the entry of the first death, and so that entry has the key that the
 // message was published with.
-func newParked(m Message, position int, workQueue func(string) string) Parked {
-	h := m.delivery.Headers
-	p := Parked{Message: m, Position: position, Exchange: m.delivery.Exchange, RoutingKey: m.delivery.RoutingKey}
+func Read(d amqp.Delivery, position int, workQueue func(string) string) Message {
+	h := d.Headers
+	m := Message{Delivery: d, Position: position, Exchange: d.Exchange, RoutingKey: d.RoutingKey}
 	deaths := deathsOf(h)
 	if len(deaths) == 0 {
-		return p
+		return m
 	}
 	first := firstDeath(h, deaths)
 	if text(h, "x-last-death-queue") == "" {
@@ -94,21 +136,21 @@ func newParked(m Message, position int, workQueue func(string) string) Parked {
 		slices.SortStableFunc(deaths[1:], func(a, b death) int { return b.time.Compare(a.time) })
 	}
 	origin := originOf(deaths, first, workQueue)
-	p.OriginQueue, p.Reason = origin.queue, origin.reason
-	p.Exchange, p.RoutingKey = first.exchange, first.key
-	p.FirstDeath, p.LastDeath = first.time, first.time
+	m.OriginQueue, m.Reason = origin.queue, origin.reason
+	m.Exchange, m.RoutingKey = first.exchange, first.key
+	m.FirstDeath, m.LastDeath = first.time, first.time
 	for _, d := range deaths {
 		if d.queue == origin.queue && (d.reason == Rejected || d.reason == DeliveryLimit) {
-			p.Attempts += d.count
+			m.Attempts += d.count
 		}
-		if d.time.Before(p.FirstDeath) {
-			p.FirstDeath = d.time
+		if d.time.Before(m.FirstDeath) {
+			m.FirstDeath = d.time
 		}
-		if d.time.After(p.LastDeath) {
-			p.LastDeath = d.time
+		if d.time.After(m.LastDeath) {
+			m.LastDeath = d.time
 		}
 	}
-	return p
+	return m
 }
 
 // originOf returns the death that tells where the message failed.
@@ -148,7 +190,7 @@ func deathsOf(h amqp.Table) []death {
 		if d.queue == "" {
 			continue
 		}
-		d.count, _ = integer(table["count"])
+		d.count, _ = Integer(table["count"])
 		d.time, _ = table["time"].(time.Time)
 		if keys, _ := table["routing-keys"].([]any); len(keys) > 0 {
 			d.key, _ = keys[0].(string)
@@ -163,9 +205,9 @@ func text(table amqp.Table, key string) string {
 	return s
 }
 
-// brokerHeader says whether RabbitMQ writes the header. The counts of
+// BrokerHeader says whether RabbitMQ writes the header. The counts of
 // deliveries change with every look.
-func brokerHeader(name string) bool {
+func BrokerHeader(name string) bool {
 	return name == "x-death" || name == "x-delivery-count" || name == "x-acquired-count" ||
 		strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 }
@@ -173,18 +215,18 @@ func brokerHeader(name string) bool {
 // Headers are those of the application, without what the broker adds when a
 // message dies or is delivered, as values that JSON has: integers are int64,
 // timestamps RFC 3339 text, byte arrays and text that is not UTF-8 base64.
-func (p Parked) Headers() map[string]any {
-	own := maps.Clone(p.delivery.Headers)
-	maps.DeleteFunc(own, func(name string, _ any) bool { return brokerHeader(name) })
+func (m Message) Headers() map[string]any {
+	own := maps.Clone(m.Delivery.Headers)
+	maps.DeleteFunc(own, func(name string, _ any) bool { return BrokerHeader(name) })
 	return plainTable(own)
 }
 
-// HeadersJSON is [Parked.Headers] as text, with the keys in order.
-func (p Parked) HeadersJSON() string {
-	data, err := json.Marshal(p.Headers())
+// HeadersJSON is [Message.Headers] as text, with the keys in order.
+func (m Message) HeadersJSON() string {
+	data, err := json.Marshal(m.Headers())
 	if err != nil {
 		// A number that JSON has no word for, such as NaN.
-		data, _ = json.Marshal(fmt.Sprint(p.Headers()))
+		data, _ = json.Marshal(fmt.Sprint(m.Headers()))
 	}
 	return string(data)
 }
@@ -198,7 +240,7 @@ func plainTable(table amqp.Table) map[string]any {
 }
 
 func plainValue(value any) any {
-	if n, is := integer(value); is {
+	if n, is := Integer(value); is {
 		return n
 	}
 	switch v := value.(type) {
@@ -242,7 +284,8 @@ func decimal(d amqp.Decimal) string {
 	return digits[:point] + "." + digits[point:]
 }
 
-func integer(value any) (int64, bool) {
+// Integer returns the value of a header of any integer type.
+func Integer(value any) (int64, bool) {
 	switch n := value.(type) {
 	case int:
 		return int64(n), true

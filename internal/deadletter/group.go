@@ -1,4 +1,4 @@
-package messages
+package deadletter
 
 import (
 	"cmp"
@@ -39,7 +39,7 @@ type Groups struct {
 }
 
 // Add counts the message.
-func (g *Groups) Add(p Parked) {
+func (g *Groups) Add(p Message) {
 	if g.origins == nil {
 		g.origins, g.reasons, g.keys, g.at = map[string]*Group{}, map[string]*Group{}, map[string]*Group{}, map[string]*Group{}
 	}

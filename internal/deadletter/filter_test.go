@@ -1,22 +1,23 @@
-package messages
+package deadletter
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-func parked() Parked {
-	return Parked{
-		Message: Message{amqp.Delivery{MessageId: "id", Headers: amqp.Table{"n": int32(2), "s": "2", "b": true, "t": amqp.Table{"x": []any{int64(1)}}}}}, OriginQueue: "orders",
-		Reason: Rejected, Attempts: 3, Exchange: "events", RoutingKey: "order.eu.created", LastDeath: time.Unix(1000, 0),
+func parked() Message {
+	return Message{
+		Delivery: amqp.Delivery{
+			MessageId: "id",
+			Headers:   amqp.Table{"n": int32(2), "s": "2", "b": true, "t": amqp.Table{"x": []any{int64(1)}}},
+		},
+		OriginQueue: "orders",
+		Reason:      Rejected, Attempts: 3, Exchange: "events", RoutingKey: "order.eu.created", LastDeath: time.Unix(1000, 0),
 	}
 }
 
@@ -45,6 +46,13 @@ func TestMatch(t *testing.T) {
 	} {
 		if got := c.filter.Match(parked()); got != c.want {
 			t.Errorf("%+v matches: %t", c.filter, got)
+		}
+	}
+	keyless := parked()
+	keyless.RoutingKey = ""
+	for pattern, want := range map[string]bool{"#": true, "#.#": true, "*": false, "*.#": false, "a": false} {
+		if got := (Filter{RoutingKey: pattern}).Match(keyless); got != want {
+			t.Errorf("%q matches the empty routing key: %t", pattern, got)
 		}
 	}
 	unknown := parked()
@@ -108,80 +116,10 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// slowMatch is the rule of topic exchanges as one would say it.
-func slowMatch(pattern, key []string) bool {
-	switch {
-	case len(pattern) == 0:
-		return len(key) == 0
-	case pattern[0] == "#":
-		return slowMatch(pattern[1:], key) || len(key) > 0 && slowMatch(pattern, key[1:])
-	case len(key) == 0:
-		return false
-	}
-	return (pattern[0] == "*" || pattern[0] == key[0]) && slowMatch(pattern[1:], key[1:])
-}
-
-func TestPropertyTopicMatch(t *testing.T) {
-	word := func(from ...string) string { return from[rand.IntN(len(from))] }
-	matched := 0
-	for range 20_000 {
-		pattern := make([]string, rand.IntN(5))
-		key := make([]string, rand.IntN(6))
-		for i := range pattern {
-			pattern[i] = word("a", "b", "", "*", "#")
-		}
-		for i := range key {
-			key[i] = word("a", "b", "")
-		}
-		want := slowMatch(pattern, key)
-		if topicMatch(pattern, key) != want {
-			t.Fatalf("%q, %q: expected %t", pattern, key, want)
-		}
-		if want {
-			matched++
-		}
-	}
-	if matched < 1000 {
-		t.Errorf("only %d matched", matched)
-	}
-	many := strings.Split(strings.Repeat("#.", 100)+"end", ".")
-	if topicMatch(many, strings.Split(strings.Repeat("w.", 100)+"x", ".")) {
-		t.Error("matched")
-	}
-}
-
-func TestUnsafe(t *testing.T) {
-	type arguments = topology.Arguments
-	for _, c := range []struct {
-		queue  topology.Queue
-		modern bool
-		reason string
-	}{
-		{topology.Queue{Type: topology.Classic}, true, ""},
-		{topology.Queue{Type: topology.Classic, Arguments: arguments{"x-delivery-limit": int64(3)}}, true, ""},
-		{topology.Queue{Type: topology.Quorum}, false, ""},
-		{topology.Queue{Type: topology.Quorum}, true, "limit of 20"},
-		{topology.Queue{Type: topology.Quorum, Arguments: arguments{"x-delivery-limit": int64(-1)}}, true, ""},
-		{topology.Queue{Type: topology.Quorum, Arguments: arguments{"x-delivery-limit": int64(-1)}}, false, "limit of -1"},
-		{topology.Queue{Type: topology.Quorum, Arguments: arguments{"x-delivery-limit": int64(1000)}}, false, "limit of 1000"},
-		{topology.Queue{Type: topology.Quorum, Arguments: arguments{"x-delivery-limit": int64(-1), "x-delayed-retry-type": "all"}}, true, "delayed retries (all)"},
-		{topology.Queue{Type: topology.Quorum, Arguments: arguments{"x-delivery-limit": int64(-1), "x-delayed-retry-type": "disabled"}}, true, ""},
-		{topology.Queue{Type: topology.Quorum, Arguments: arguments{"x-delivery-limit": int64(-1), "x-single-active-consumer": true}}, true, "single active consumer"},
-		{topology.Queue{Type: topology.Stream}, true, "type stream"},
-		{topology.Queue{Type: topology.Classic, Exclusive: true}, true, "exclusive"},
-		{topology.Queue{Type: topology.Classic, AutoDelete: true}, true, "auto-delete"},
-	} {
-		unsafe := Unsafe(c.queue, c.queue.Arguments, c.modern)
-		if (unsafe == nil) != (c.reason == "") || unsafe != nil && !strings.Contains(unsafe.Error(), c.reason) {
-			t.Errorf("%+v: %v, expected %q", c.queue, unsafe, c.reason)
-		}
-	}
-}
-
 func TestGroups(t *testing.T) {
 	g := Groups{Period: time.Hour}
 	add := func(origin, key string, at int64) {
-		p := Parked{OriginQueue: origin, Reason: Rejected, RoutingKey: key}
+		p := Message{OriginQueue: origin, Reason: Rejected, RoutingKey: key}
 		if at > 0 {
 			p.LastDeath = time.Unix(at, 0)
 		}

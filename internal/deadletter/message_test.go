@@ -1,4 +1,4 @@
-package messages
+package deadletter
 
 import (
 	"strings"
@@ -102,7 +102,7 @@ func TestDeaths(t *testing.T) {
 		"no array": {headers: amqp.Table{"x-death": "x"}, key: "delivered"},
 		"nothing":  {key: "delivered"},
 	} {
-		p := newParked(Message{amqp.Delivery{Headers: c.headers, RoutingKey: "delivered", Exchange: "parking"}}, 1, func(queue string) string {
+		p := Read(amqp.Delivery{Headers: c.headers, RoutingKey: "delivered", Exchange: "parking"}, 1, func(queue string) string {
 			if strings.HasSuffix(queue, " of a chain") {
 				return "work of a chain"
 			}
@@ -125,17 +125,17 @@ func unix(t time.Time) int64 {
 }
 
 func TestHeadersJSON(t *testing.T) {
-	p := Parked{Message: Message{amqp.Delivery{Headers: amqp.Table{
+	p := Message{Delivery: amqp.Delivery{Headers: amqp.Table{
 		"x-death": "x", "x-first-death-queue": "q", "x-last-death-reason": "r", "x-delivery-count": int64(4), "x-acquired-count": int64(4),
 		"x-own": "kept", "i8": int8(-1), "i64": int64(1) << 62, "f": float32(0.5), "d": amqp.Decimal{Scale: 2, Value: 5}, "d0": amqp.Decimal{Value: 7},
 		"time": time.Unix(0, 0), "bytes": []byte{0}, "text": "\xff", "nil": nil, "list": []any{amqp.Table{"a": true}},
-	}}}}
+	}}}
 	const want = `{"bytes":"AA==","d":"0.05","d0":"7","f":0.5,"i64":4611686018427387904,"i8":-1,"list":[{"a":true}],"nil":null,"text":"/w==",` +
 		`"time":"1970-01-01T00:00:00Z","x-own":"kept"}`
 	if got := p.HeadersJSON(); got != want {
 		t.Errorf("%s\nexpected %s", got, want)
 	}
-	if got := (Parked{}).HeadersJSON(); got != "{}" {
+	if got := (Message{}).HeadersJSON(); got != "{}" {
 		t.Error(got)
 	}
 }

@@ -1,4 +1,4 @@
-package messages
+package deadletter
 
 import (
 	"fmt"
@@ -7,17 +7,19 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
 // Filter selects messages. Every condition that is given has to hold.
 type Filter struct {
-	// OriginQueue, Reason and Exchange are those of [Parked].
+	// OriginQueue, Reason and Exchange are those of [Message].
 	OriginQueue, Reason, Exchange string
 	// RoutingKey is a pattern as topic exchanges have it: * is one word, # any
 	// number of words.
 	RoutingKey string
 	// Headers are headers of the application with their exact values, as
-	// [Parked.Headers] gives them.
+	// [Message.Headers] gives them.
 	Headers map[string]any
 	// Before and After compare with the last death. A message without a known
 	// one is selected by neither.
@@ -58,7 +60,7 @@ func (f Filter) Check() []*FilterError {
 		add("reason", "RabbitMQ has no reason %q: it has %s", f.Reason, strings.Join(reasons, ", "))
 	}
 	for name := range f.Headers {
-		if brokerHeader(name) {
+		if BrokerHeader(name) {
 			add("headers", "%s is written by the broker: filter by origin_queue, reason, exchange or min_attempts", name)
 		}
 	}
@@ -85,8 +87,8 @@ func (f Filter) Everything(now time.Time) bool {
 		len(f.Headers) == 0 && anyTime && f.MessageIDs == nil && f.MinAttempts <= 0
 }
 
-// anyKey says whether the pattern matches every routing key. The shortest key,
-// "", is one word.
+// anyKey says whether the pattern matches every routing key, or every one but the
+// empty key, which has no word.
 func anyKey(pattern string) bool {
 	words := strings.Split(pattern, ".")
 	stars := 0
@@ -103,13 +105,13 @@ func anyKey(pattern string) bool {
 }
 
 // Match says whether the filter selects the message.
-func (f Filter) Match(p Parked) bool {
+func (f Filter) Match(m Message) bool {
 	same := func(want, is string) bool { return want == "" || want == is }
-	return same(f.OriginQueue, p.OriginQueue) && same(f.Reason, p.Reason) && same(f.Exchange, p.Exchange) &&
-		(f.RoutingKey == "" || topicMatch(strings.Split(f.RoutingKey, "."), strings.Split(p.RoutingKey, "."))) &&
-		p.Attempts >= f.MinAttempts &&
-		(f.MessageIDs == nil || slices.Contains(f.MessageIDs, p.ID())) &&
-		f.matchTime(p.LastDeath) && f.matchHeaders(p)
+	return same(f.OriginQueue, m.OriginQueue) && same(f.Reason, m.Reason) && same(f.Exchange, m.Exchange) &&
+		(f.RoutingKey == "" || topology.MatchTopic(f.RoutingKey, m.RoutingKey)) &&
+		m.Attempts >= f.MinAttempts &&
+		(f.MessageIDs == nil || slices.Contains(f.MessageIDs, m.ID())) &&
+		f.matchTime(m.LastDeath) && f.matchHeaders(m)
 }
 
 func (f Filter) matchTime(at time.Time) bool {
@@ -119,11 +121,11 @@ func (f Filter) matchTime(at time.Time) bool {
 	return !at.IsZero() && (f.Before.IsZero() || at.Before(f.Before)) && (f.After.IsZero() || at.After(f.After))
 }
 
-func (f Filter) matchHeaders(p Parked) bool {
+func (f Filter) matchHeaders(m Message) bool {
 	if len(f.Headers) == 0 {
 		return true
 	}
-	headers := p.Headers()
+	headers := m.Headers()
 	for name, want := range f.Headers {
 		is, exists := headers[name]
 		if !exists || !reflect.DeepEqual(whole(want), whole(is)) {
@@ -154,28 +156,8 @@ func whole(value any) any {
 		}
 		return list
 	}
-	if n, is := integer(value); is {
+	if n, is := Integer(value); is {
 		return n
 	}
 	return value
-}
-
-// topicMatch is the rule of topic exchanges, word by word. Its table has a row
-// for every word of the pattern, so that many # cost no more.
-func topicMatch(pattern, key []string) bool {
-	fits := make([]bool, len(key)+1)
-	fits[0] = true
-	for _, word := range pattern {
-		next := make([]bool, len(key)+1)
-		for i := range next {
-			switch {
-			case word == "#":
-				next[i] = fits[i] || i > 0 && next[i-1]
-			case i > 0:
-				next[i] = fits[i-1] && (word == "*" || word == key[i-1])
-			}
-		}
-		fits = next
-	}
-	return fits[len(key)]
 }
