@@ -5,6 +5,7 @@
 //	go run ./tools/bench                  100 chains of 3 delays on a private RabbitMQ 3.10
 //	go run ./tools/bench -version 4.3     on another version
 //	go run ./tools/bench -large           1,000 chains as well (takes minutes)
+//	go run ./tools/bench -baseline REF    beside the provider of a commit, in turns
 //
 // It uses the broker at RABBITMQ_ENDPOINT if that is set, in virtual hosts of
 // its own, and otherwise starts one.
@@ -26,6 +27,8 @@ type options struct {
 	chains  int
 	runs    int
 	large   bool
+	// baseline is a commit to compare with, "" for none.
+	baseline string
 }
 
 func main() {
@@ -34,6 +37,7 @@ func main() {
 	flag.IntVar(&o.chains, "chains", 100, "number of chains, each with three delays")
 	flag.IntVar(&o.runs, "runs", 3, "number of runs, of which the median is shown")
 	flag.BoolVar(&o.large, "large", false, "measure 1,000 chains as well, once")
+	flag.StringVar(&o.baseline, "baseline", "", "commit whose provider is measured as well, run by run in turns")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,7 +64,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer b.stop()
-	tf, err := prepareTerraform(ctx, b)
+	tf, err := prepareTerraform(ctx, b, o.baseline)
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func run(ctx context.Context, o options) error {
 // benchmark measures everything for one number of chains and prints the table.
 func benchmark(ctx context.Context, b *bench, tf *terraform, chains, runs int) error {
 	say("measuring %d chains, %d times", chains, runs)
-	var t table
+	t := newTable(tf.providers)
 	for range runs {
 		if err := t.measure(ctx, b, tf, chains); err != nil {
 			return err
@@ -84,8 +88,10 @@ func benchmark(ctx context.Context, b *bench, tf *terraform, chains, runs int) e
 	}
 	// Once more through a proxy that counts, and with a look at the provider's
 	// memory. Neither may disturb the times.
-	if err := t.count(ctx, b, tf, chains); err != nil {
-		return err
+	for _, s := range t.subjects {
+		if err := s.count(ctx, b, tf, chains); err != nil {
+			return err
+		}
 	}
 	return t.print(chains, runs, b)
 }

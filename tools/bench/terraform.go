@@ -15,14 +15,22 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
 )
 
-// terraform runs the CLI with the provider just built.
+// terraform runs the CLI with the provider just built, and with that of another commit.
 type terraform struct {
 	cli, version string
-	// dir holds the provider, and a folder for every workspace.
-	dir string
+	// dir holds the providers, and a folder for every workspace.
+	dir       string
+	providers []provider
 }
 
-func prepareTerraform(ctx context.Context, b *bench) (*terraform, error) {
+// provider is one that is measured, with the folder of its program.
+type provider struct{ name, dir string }
+
+func (p provider) program() string { return filepath.Join(p.dir, "terraform-provider-rabbitmq") }
+
+// prepareTerraform finds the CLI and builds the provider, and that of the commit
+// baseline unless it is "".
+func prepareTerraform(ctx context.Context, b *bench, baseline string) (*terraform, error) {
 	if err := cli.DropMissingConfig(); err != nil {
 		return nil, err
 	}
@@ -34,21 +42,48 @@ func prepareTerraform(ctx context.Context, b *bench) (*terraform, error) {
 	if err != nil {
 		return nil, err
 	}
-	tf := &terraform{cli: path, dir: dir}
-	if err := cli.BuildProvider(ctx, ".", dir); err != nil {
+	tf := &terraform{cli: path, dir: dir, providers: []provider{{"this provider", dir}}}
+	if err := tf.prepare(ctx, b, baseline); err != nil {
 		tf.remove()
 		return nil, err
 	}
-	w, err := tf.workspace(ctx, b, b.endpoint, "")
-	if err == nil {
-		tf.version, err = w.Run(ctx, "version")
-	}
-	if err != nil {
-		tf.remove()
-		return nil, err
-	}
-	tf.version, _, _ = strings.Cut(tf.version, "\n")
 	return tf, nil
+}
+
+func (tf *terraform) prepare(ctx context.Context, b *bench, baseline string) error {
+	if err := cli.BuildProvider(ctx, ".", tf.dir); err != nil {
+		return err
+	}
+	if baseline != "" {
+		p := provider{"provider of " + baseline, filepath.Join(tf.dir, "baseline")}
+		if err := buildCommit(ctx, baseline, filepath.Join(tf.dir, "source"), p.dir); err != nil {
+			return err
+		}
+		tf.providers = append(tf.providers, p)
+	}
+	w, err := tf.workspace(ctx, b, tf.providers[0], b.endpoint, "")
+	if err != nil {
+		return err
+	}
+	tf.version, err = w.Run(ctx, "version")
+	tf.version, _, _ = strings.Cut(tf.version, "\n")
+	return err
+}
+
+// buildCommit builds the provider of a commit from its files, which it puts into source.
+func buildCommit(ctx context.Context, commit, source, dir string) error {
+	for _, folder := range []string{source, dir} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return err
+		}
+	}
+	archive := source + ".tar"
+	for _, args := range [][]string{{"git", "archive", "--output", archive, commit}, {"tar", "-xf", archive, "-C", source}} {
+		if output, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, output)
+		}
+	}
+	return cli.BuildProvider(ctx, source, dir)
 }
 
 func (tf *terraform) remove() { _ = os.RemoveAll(tf.dir) }
@@ -59,7 +94,7 @@ func (tf *terraform) printVersions(b *bench) {
 
 // workspace is a new folder with a configuration. The provider gets the
 // endpoint from the environment.
-func (tf *terraform) workspace(ctx context.Context, b *bench, endpoint, config string) (*cli.Workspace, error) {
+func (tf *terraform) workspace(ctx context.Context, b *bench, p provider, endpoint, config string) (*cli.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -67,7 +102,7 @@ func (tf *terraform) workspace(ctx context.Context, b *bench, endpoint, config s
 	if err != nil {
 		return nil, err
 	}
-	w, err := cli.NewWorkspace(tf.cli, dir, tf.dir, config)
+	w, err := cli.NewWorkspace(tf.cli, dir, p.dir, config)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +157,7 @@ func timed(ctx context.Context, w *cli.Workspace, args []string) (time.Duration,
 // peakMemory runs the CLI and returns the largest resident set of a provider
 // process during the run, in bytes: VmHWM of /proc, which is a maximum, read
 // until the process ends. It is 0 on systems without /proc.
-func (tf *terraform) peakMemory(ctx context.Context, w *cli.Workspace, args []string) (int64, error) {
+func peakMemory(ctx context.Context, p provider, w *cli.Workspace, args []string) (int64, error) {
 	command := w.Command(ctx, args...)
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
@@ -131,7 +166,7 @@ func (tf *terraform) peakMemory(ctx context.Context, w *cli.Workspace, args []st
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
-	sampler := memorySampler{program: filepath.Join(tf.dir, "terraform-provider-rabbitmq")}
+	sampler := memorySampler{program: p.program()}
 	for {
 		select {
 		case err := <-ended:
