@@ -135,6 +135,7 @@ func TestExponentialBackoff(t *testing.T) {
 		want    string
 	}{
 		"whole factor":            {"5s", 3, "10m", 5, "5s 15s 45s 2m15s 6m45s"},
+		"days":                    {"1d", 2, "1.5d", 3, "24h 36h 36h"},
 		"canonical":               {"90s", 1, "3600s", 2, "1m30s 1m30s"},
 		"fraction in binary":      {"1s", 1.5, "1h", 3, "1s 1s500ms 2s250ms"},
 		"fraction not in binary":  {"10ms", number(t, "1.1"), "1h", 3, "10ms 11ms 12ms"},

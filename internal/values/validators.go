@@ -16,7 +16,7 @@ import (
 // ten years long.
 func Duration() validator.String {
 	return check{
-		description: "a duration such as \"500ms\", \"90s\", \"1m30s\" or \"2h\"",
+		description: "a duration such as \"500ms\", \"90s\", \"1m30s\", \"2h\" or \"7d\"",
 		title:       "Invalid Duration",
 		problem: func(text string) error {
 			_, err := retry.ParseDuration(text)

@@ -58,8 +58,8 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		"delays": schema.ListAttribute{
 			Required: true, ElementType: types.StringType,
 			MarkdownDescription: "Waits before each retry, in order, such as `[\"5s\", \"30s\", \"5m\"]`; one retry per element, at most 50. " +
-				"Units are `ms`, `s`, `m` and `h`. `\"0s\"` retries at once at the tail of the queue; an empty list parks a message at its " +
-				"first rejection. `\"60s\"` and `\"1m\"` are the same.",
+				"Units are `ms`, `s`, `m`, `h` and `d` (24 hours). `\"0s\"` retries at once at the tail of the queue; an empty list parks a message at its " +
+				"first rejection. `\"60s\"` and `\"1m\"` are the same, as are `\"24h\"` and `\"1d\"`.",
 			Validators: []validator.List{
 				listvalidator.SizeAtMost(retry.MaxTiers),
 				listvalidator.NoNullValues(),
