@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 )
 
 // token is an OAuth 2 bearer token, nil with user and password. RabbitMQ takes it as a
@@ -96,27 +99,37 @@ func (c *Client) refusal(endpoint, reason string) *CredentialsError {
 	return e
 }
 
-// expired says when the token expired, "" if it has not as far as is known. RabbitMQ gives
-// a reason over AMQP only: "Provided JWT token has expired …" (3.10, 4.0) or "credential
-// expired" (4.3).
+// expired says when the token expired, "" if it has not as far as is known.
 func (t *token) expired(reason string) string {
 	switch {
 	case !t.expires.IsZero() && time.Now().After(t.expires):
 		return "expired at " + t.expires.UTC().Format(time.RFC3339)
-	case strings.Contains(reason, "token has expired"), strings.Contains(reason, "credential expired"):
+	case saysExpired(reason):
 		return "has expired"
 	default:
 		return ""
 	}
 }
 
-// unlessExpired returns err, or a [CredentialsError] if the token has expired: then
-// whatever RabbitMQ says follows from that.
+// saysExpired says whether RabbitMQ gives the end of a token as the reason, which it does
+// over AMQP only: "Provided JWT token has expired at timestamp …" as the error of a channel
+// (3.10, 4.0), "CONNECTION_FORCED - credential expired" as that of the connection (4.3).
+func saysExpired(reason string) bool {
+	return strings.Contains(reason, "token has expired") || strings.Contains(reason, "credential expired")
+}
+
+// unlessExpired returns the error of an AMQP session, or a [CredentialsError] if it comes
+// from a token that has expired. That of a connection which 4.3 ended may have no reason
+// anymore; our clock decides then, and a new connection would be refused anyhow.
 func (c *Client) unlessExpired(endpoint string, err error) error {
-	if c.token == nil || err == nil || c.token.expired(err.Error()) == "" || is[*CredentialsError](err) {
+	switch {
+	case c.token == nil, err == nil, is[*CredentialsError](err):
+		return err
+	case saysExpired(err.Error()), errors.Is(err, messages.ErrCut) && c.token.expired("") != "":
+		return c.refusal(endpoint, err.Error())
+	default:
 		return err
 	}
-	return c.refusal(endpoint, err.Error())
 }
 
 // tokenProblem says why a token is refused, and what to do.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 )
 
 // jwt makes a token with the claims, and a signature that nobody checks here.
@@ -61,20 +63,23 @@ func TestTokenThatIsNone(t *testing.T) {
 	}
 }
 
-// TestExpiredTokenIsTheCause: once it has expired, every error of the broker follows from
-// that, by our clock or by the broker's.
+// TestExpiredTokenIsTheCause: the broker says so, or it cut the connection and our clock says
+// so. An error with a cause of its own keeps it.
 func TestExpiredTokenIsTheCause(t *testing.T) {
 	const rabbit310 = `ACCESS_REFUSED - access to queue 'a' in vhost '/' refused for user 'deploy', backend rabbit_auth_backend_oauth2 returned an error: ` +
 		`"Provided JWT token has expired at timestamp 1795444790 (validated at 1795444791)"`
 	hour := time.Now().Add(time.Hour).Unix()
 	for name, test := range map[string]struct {
-		token, reason, want string
+		token string
+		err   error
+		want  string
 	}{
-		"by our clock":      {jwt(`{"exp":1000000000}`), "Login failed", "it expired at 2001-09-09T01:46:40Z; get a new one"},
-		"by the broker's":   {jwt(fmt.Sprintf(`{"exp":%d}`, hour)), rabbit310, "it has expired; get a new one"},
-		"opaque":            {"opaque", "CONNECTION_FORCED - credential expired", "it has expired; get a new one"},
-		"another cause":     {jwt(fmt.Sprintf(`{"exp":%d}`, hour)), "access to queue 'orders.expired' refused", ""},
-		"user and password": {"", "credential expired", ""},
+		"by our clock":      {jwt(`{"exp":1000000000}`), messages.ErrCut, "it expired at 2001-09-09T01:46:40Z; get a new one"},
+		"by the broker's":   {jwt(fmt.Sprintf(`{"exp":%d}`, hour)), errors.New(rabbit310), "it has expired; get a new one"},
+		"opaque":            {"opaque", errors.New("CONNECTION_FORCED - credential expired"), "it has expired; get a new one"},
+		"still valid":       {jwt(fmt.Sprintf(`{"exp":%d}`, hour)), messages.ErrCut, ""},
+		"another cause":     {jwt(`{"exp":1000000000}`), errors.New("access to queue 'orders.expired' refused"), ""},
+		"user and password": {"", errors.New("credential expired"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := Config{Endpoint: "http://127.0.0.1:1", Token: test.token}
@@ -85,7 +90,7 @@ func TestExpiredTokenIsTheCause(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = client.unlessExpired("amqp://host:5672", errors.New(test.reason))
+			err = client.unlessExpired("amqp://host:5672", test.err)
 			if is[*CredentialsError](err) != (test.want != "") || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("the error is %v", err)
 			}

@@ -262,3 +262,41 @@ func TestTheSchemaIsValid(t *testing.T) {
 		}
 	}
 }
+
+// TestTokenOrPassword: a token and a user rule each other out, in one place. What the block
+// has hides the environment of the other.
+func TestTokenOrPassword(t *testing.T) {
+	api := fake.New(t, "4.0.5")
+	t.Setenv("RABBITMQ_ENDPOINT", api.URL)
+	user, token := config{"username": "u", "password": secret}, config{"token": secret}
+	both := map[string]string{"RABBITMQ_USERNAME": "u", "RABBITMQ_PASSWORD": secret, "RABBITMQ_TOKEN": secret}
+	for name, test := range map[string]struct {
+		block       config
+		environment map[string]string
+		title, want string
+	}{
+		"both in the block":       {token.with("username", "u").with("password", "p"), nil, "Invalid Attribute Combination", ""},
+		"both in the environment": {config{}, both, "Token and Password", ""},
+		"the block has a token":   {token, both, "", "Bearer " + secret},
+		"the block has a user":    {user, both, "", "Basic "},
+		"an empty token":          {config{"token": ""}, nil, "Invalid Attribute Value Length", ""},
+		"half a user":             {config{"username": "u"}, map[string]string{"RABBITMQ_TOKEN": secret}, "Missing Provider Configuration", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for variable, value := range test.environment {
+				t.Setenv(variable, value)
+			}
+			found := plan(t, test.block)
+			if test.title != "" {
+				if len(found.Errors()) == 0 || found.Errors()[0].Summary != test.title {
+					t.Errorf("expected %q, found %s", test.title, found)
+				}
+				return
+			}
+			requests := api.Take()
+			if len(found) > 0 || len(requests) == 0 || !strings.HasPrefix(requests[0].Header.Get("Authorization"), test.want) {
+				t.Errorf("%v: %s", requests, found)
+			}
+		})
+	}
+}

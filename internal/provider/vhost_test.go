@@ -16,6 +16,7 @@ var withVHost = map[string]config{
 	"rabbitmq_delay_destination": {"network": "delays", "queue": "orders"},
 	"rabbitmq_delay_network":     {"name": "delays"},
 	"rabbitmq_retry_tiers":       {"name": "retries", "delays": []any{"1s"}},
+	"rabbitmq_retry_attachment":  {"tiers": "retries", "queue": "orders"},
 	"rabbitmq_redrive":           {"queue": "orders.parking"},
 	"rabbitmq_discard":           {"queue": "orders.parking", "all": true},
 }
