@@ -17,7 +17,7 @@ func TestEitherPolicy(t *testing.T) {
 		{"name":"a","pattern":"^parking$","apply-to":"queues","priority":0,"definition":{"max-length":1000}},
 		{"name":"b","pattern":"^parking$","apply-to":"queues","priority":0,"definition":{"delivery-limit":3}}]`})
 	c := f.client(t)
-	if _, err := c.checkSafe(t.Context(), "/", "parking"); err == nil {
+	if _, err := c.checkSafe(t.Context(), "/", "parking", noChains); err == nil {
 		t.Error("a look is safe although it may count towards a delivery limit")
 	}
 	q := topology.Queue{Name: "parking", Type: topology.Quorum, Durable: true, Arguments: topology.Arguments{topology.DeliveryLimit: int64(-1)}}

@@ -62,3 +62,6 @@ var discardLog = log.New(io.Discard, "", 0)
 func operatorPolicy(pattern, key string, value int) rabbithole.OperatorPolicy {
 	return rabbithole.OperatorPolicy{Pattern: pattern, ApplyTo: topology.ApplyToQueues, Definition: rabbithole.PolicyDefinition{key: value}}
 }
+
+// noChains is the [WorkQueues] of a virtual host without chains.
+func noChains(*topology.Topology) func(string) string { return nil }

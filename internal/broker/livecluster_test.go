@@ -41,7 +41,7 @@ func TestLiveEndpointsOfTwoClusters(t *testing.T) {
 		info, infoErr := one.Info(t.Context())
 		must(t, infoErr)
 		wantError[*ClusterError](t, err, b.Endpoint, info.Cluster, amqpAddress(t, other), "amqp_endpoint")
-		_, err = split.Parked(t.Context(), b.vhost, full.Name)
+		_, err = split.Parked(t.Context(), b.vhost, full.Name, noChains)
 		wantError[*ClusterError](t, err, info.Cluster)
 		err = split.DeleteQueue(t.Context(), b.vhost, topology.Queue{Name: full.Name, Type: topology.Quorum}, OnlyIfEmpty)
 		wantError[*ClusterError](t, err, info.Cluster)

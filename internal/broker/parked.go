@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -16,8 +15,8 @@ import (
 // a [messages.UnsafeError] when that would change the queue, and with
 // [messages.ErrNotFound] when there is no such queue. The session has to be
 // closed.
-func (c *Client) Parked(ctx context.Context, vhost, queue string) (*messages.Session, error) {
-	traits, err := c.checkSafe(ctx, vhost, queue)
+func (c *Client) Parked(ctx context.Context, vhost, queue string, work WorkQueues) (*messages.Session, error) {
+	traits, err := c.checkSafe(ctx, vhost, queue, work)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +34,7 @@ func (c *Client) Parked(ctx context.Context, vhost, queue string) (*messages.Ses
 
 // checkSafe reads queue and policies anew: a policy of the same run may have
 // given the queue a limit.
-func (c *Client) checkSafe(ctx context.Context, vhost, queue string) (messages.Traits, error) {
+func (c *Client) checkSafe(ctx context.Context, vhost, queue string, work WorkQueues) (messages.Traits, error) {
 	q, exists, err := c.Queue(ctx, vhost, queue)
 	if err != nil {
 		return messages.Traits{}, err
@@ -50,12 +49,12 @@ func (c *Client) checkSafe(ctx context.Context, vhost, queue string) (messages.T
 	modern := info.Version.AtLeast("4.0.0")
 	c.Reload(vhost)
 	var candidates []topology.Arguments
-	var entries retry.Entries
-	err = c.View(ctx, vhost, func(t *topology.Topology) { candidates, entries = t.Candidates(q, modern), retry.FindEntries(t) })
+	var workQueue func(queue string) string
+	err = c.View(ctx, vhost, func(t *topology.Topology) { candidates, workQueue = t.Candidates(q, modern), work(t) })
 	if err != nil {
 		return messages.Traits{}, err
 	}
-	traits := messages.Traits{KeepsPlaces: q.Type == topology.Classic, WorkQueue: entries.WorkQueue}
+	traits := messages.Traits{KeepsPlaces: q.Type == topology.Classic, WorkQueue: workQueue}
 	for _, effective := range candidates {
 		if err := messages.Unsafe(q, effective, modern); err != nil {
 			return traits, err

@@ -25,7 +25,7 @@ func Look(ctx context.Context, data *run.Data, vhost, queue string, diags *diag.
 		return 0
 	}
 	defer unlock()
-	session, err := data.Client.Parked(ctx, vhost, queue)
+	session, err := data.Client.Parked(ctx, vhost, queue, WorkQueues)
 	if err != nil {
 		AddError(diags, err)
 		return 0

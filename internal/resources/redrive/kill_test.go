@@ -16,6 +16,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
 )
 
 // The environment of [child].
@@ -38,9 +39,9 @@ func child() {
 	switch {
 	case err != nil:
 	case os.Getenv(childDiscards) != "":
-		_, err = c.Discard(ctx, vhost, "parking", options)
+		_, err = c.Discard(ctx, vhost, "parking", parked.WorkQueues, options)
 	default:
-		_, err = c.Redrive(ctx, vhost, "parking", broker.Destination{}, options)
+		_, err = c.Redrive(ctx, vhost, "parking", parked.WorkQueues, parked.Destination{}.From("parking"), options)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

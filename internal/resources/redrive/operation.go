@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
@@ -51,10 +50,10 @@ func (k kind) read(ctx context.Context, from reader, diags *diag.Diagnostics) ar
 	return a
 }
 
-func (a arguments) to() broker.Destination {
+func (a arguments) to() parked.Destination {
 	parts := a.destination.Attributes()
 	text := func(name string) string { return values.Part[types.String](parts, name).ValueString() }
-	return broker.Destination{Queue: text("queue"), Exchange: text("exchange")}
+	return parked.Destination{Queue: text("queue"), Exchange: text("exchange")}
 }
 
 // check reports what is wrong whatever the broker. What is not known yet is
@@ -122,9 +121,9 @@ func (k kind) run(ctx context.Context, data *run.Data, a arguments, progress fun
 	var outcome messages.Outcome
 	var err error
 	if k.redrive {
-		outcome, err = data.Client.Redrive(ctx, vhost, queue, a.to(), options)
+		outcome, err = data.Client.Redrive(ctx, vhost, queue, parked.WorkQueues, a.to().From(queue), options)
 	} else {
-		outcome, err = data.Client.Discard(ctx, vhost, queue, options)
+		outcome, err = data.Client.Discard(ctx, vhost, queue, parked.WorkQueues, options)
 	}
 	if err != nil {
 		k.addError(diags, err, outcome, options.DryRun)
