@@ -86,7 +86,9 @@ func (s *server) change(ctx context.Context) (_ context.Context, done func()) {
 	}
 }
 
-func (s *server) ApplyResourceChange(ctx context.Context, request *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+func (s *server) ApplyResourceChange(
+	ctx context.Context, request *tfprotov6.ApplyResourceChangeRequest,
+) (*tfprotov6.ApplyResourceChangeResponse, error) {
 	ctx, done := s.change(ctx)
 	defer done()
 	return s.ProviderServer.ApplyResourceChange(ctx, request)

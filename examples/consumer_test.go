@@ -30,7 +30,8 @@ var consumerChainQueues = []string{"orders", "orders.retry.200ms", "orders.retry
 func TestAccConsumerExample(t *testing.T) {
 	acctest.EachModern(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
-		config := acctest.Config(b, "resource \"rabbitmq_retry_chain\" \"orders\" {\n  name   = \"orders\"\n  vhost  = %q\n  delays = [\"200ms\", \"300ms\"]\n}\n", vhost)
+		config := acctest.Config(b,
+			"resource \"rabbitmq_retry_chain\" \"orders\" {\n  name   = \"orders\"\n  vhost  = %q\n  delays = [\"200ms\", \"300ms\"]\n}\n", vhost)
 		acctest.Run(t, acctest.Terraform(t, config), "apply", "-auto-approve")
 		w := acctest.Worker(t, b, vhost)
 		for i := range messages {

@@ -22,7 +22,8 @@ func TestAccDelaySenderExample(t *testing.T) {
 	acctest.EachModern(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
 		files := configuration(t, "resources/rabbitmq_delay_network")
-		files["destination.tf"] = "resource \"rabbitmq_delay_destination\" \"orders\" {\n  network = rabbitmq_delay_network.delays.name\n  queue   = \"orders\"\n}\n"
+		files["destination.tf"] = "resource \"rabbitmq_delay_destination\" \"orders\" {\n" +
+			"  network = rabbitmq_delay_network.delays.name\n  queue   = \"orders\"\n}\n"
 		resp, err := acctest.API(t, b).DeclareQueue(vhost, "orders", rabbithole.QueueSettings{Type: "quorum", Durable: true})
 		acctest.Do(t, resp, err)
 		acctest.Run(t, workspace(t, b, vhost, files), "apply", "-auto-approve", "-input=false")

@@ -122,7 +122,10 @@ func (d design) topology(t *testing.T) *topology.Topology {
 	t.Helper()
 	f := retry.FeaturesOf(func(string) bool { return true })
 	if d.name == "delay network" {
-		n := delay.Network{Name: "delays", Unit: delay.DefaultUnit, Levels: delay.DefaultLevels, QueueType: topology.Quorum, DeadLetterStrategy: retry.AtLeastOnce}
+		n := delay.Network{
+			Name: "delays", Unit: delay.DefaultUnit, Levels: delay.DefaultLevels,
+			QueueType: topology.Quorum, DeadLetterStrategy: retry.AtLeastOnce,
+		}
 		return n.Topology(f)
 	}
 	if d.name == sharedTiers {
@@ -149,7 +152,9 @@ func (d design) sharedTopology(t *testing.T, f retry.Features) *topology.Topolog
 	t.Helper()
 	c := retry.NewShared("orders")
 	c.Delays, c.QueueType, c.DeadLetterStrategy = d.delays(t), topology.Quorum, retry.AtLeastOnce
-	a := retry.Attachment{Tiers: c.Name, Work: retry.WorkQueue{Name: "orders"}, QueueType: c.QueueType, DeadLetterStrategy: c.DeadLetterStrategy}
+	a := retry.Attachment{
+		Tiers: c.Name, Work: retry.WorkQueue{Name: "orders"}, QueueType: c.QueueType, DeadLetterStrategy: c.DeadLetterStrategy,
+	}
 	for _, p := range append(c.SharedProblems(), a.Problems()...) {
 		t.Errorf("%s: %s", d.name, p.Detail)
 	}
@@ -209,7 +214,8 @@ func TestAccDesignsWithPlugin(t *testing.T) {
 			}
 			vhost := acctest.VHost(t, b)
 			d.measure(t, b, vhost, func() {
-				process.Start(t, process.Build(t, "./delayed_exchange"), process.Address(t, b, vhost, nil), "-delays", strings.Join(d.shortDelays(t), ","))
+				process.Start(t, process.Build(t, "./delayed_exchange"), process.Address(t, b, vhost, nil),
+					"-delays", strings.Join(d.shortDelays(t), ","))
 			})
 		}
 	})

@@ -14,8 +14,9 @@ import (
 
 // applied are the examples that are applied, planned again and destroyed.
 var applied = []string{
-	"actions/rabbitmq_discard", "actions/rabbitmq_redrive", "alerts", "audit", "data-sources/rabbitmq_parked_messages", "ephemeral-resources/rabbitmq_parked_messages", "existing_queue", "for_each",
-	"full", "parked_messages", "redrive", "resources/rabbitmq_delay_destination", "resources/rabbitmq_delay_network", "resources/rabbitmq_discard",
+	"actions/rabbitmq_discard", "actions/rabbitmq_redrive", "alerts", "audit", "data-sources/rabbitmq_parked_messages",
+	"ephemeral-resources/rabbitmq_parked_messages", "existing_queue", "for_each", "full", "parked_messages",
+	"redrive", "resources/rabbitmq_delay_destination", "resources/rabbitmq_delay_network", "resources/rabbitmq_discard",
 	"resources/rabbitmq_redrive",
 	"resources/rabbitmq_retry_attachment", "resources/rabbitmq_retry_chain", "resources/rabbitmq_retry_tiers", "shared_tiers/platform",
 }
@@ -89,7 +90,9 @@ func TestAccAuditFinds(t *testing.T) {
 		})
 		acctest.Do(t, resp, err)
 		output := acctest.Run(t, w, "plan", "-detailed-exitcode", "-input=false")
-		for _, text := range []string{"Warning: Check block assertion failed", "queue billing", `"nowhere" does not exist`, "Declare the exchange"} {
+		for _, text := range []string{
+			"Warning: Check block assertion failed", "queue billing", `"nowhere" does not exist`, "Declare the exchange",
+		} {
 			if !strings.Contains(flat(output), text) {
 				t.Errorf("the plan lacks %q:\n%s", text, output)
 			}

@@ -31,7 +31,8 @@ func TestAccFunctionExamples(t *testing.T) {
 					t.Fatal("no output has a comment that says its value")
 				}
 				value := strings.ReplaceAll(stated[1], "\n# ", "\n")
-				files["check.tf"] = "output \"check\" {\n  value = true\n  precondition {\n    condition     = jsonencode(" + stated[3] + ") == jsonencode(" + value + ")\n" +
+				files["check.tf"] = "output \"check\" {\n  value = true\n  precondition {\n" +
+					"    condition     = jsonencode(" + stated[3] + ") == jsonencode(" + value + ")\n" +
 					"    error_message = \"The comment is wrong.\"\n  }\n}\n"
 				acctest.Run(t, workspace(t, b, acctest.VHost(t, b), files), "plan", "-input=false")
 			})

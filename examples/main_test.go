@@ -88,7 +88,8 @@ func workspace(t *testing.T, b *rabbit.Broker, vhost string, files map[string]st
 	text := all(files)
 	var override strings.Builder
 	if strings.Contains(text, "endpoint =") {
-		fmt.Fprintf(&override, "provider \"rabbitmq\" {\n  endpoint = %q\n  username = %q\n  password = %q\n}\n", b.Endpoint, b.Username, b.Password)
+		fmt.Fprintf(&override, "provider \"rabbitmq\" {\n  endpoint = %q\n  username = %q\n  password = %q\n}\n",
+			b.Endpoint, b.Username, b.Password)
 	}
 	if !strings.Contains(text, "var.vhost") {
 		for _, match := range brokerBlock.FindAllStringSubmatch(text, -1) {

@@ -23,7 +23,8 @@ import (
 // hostile names mean something in HTML, JSON or templates of Terraform, if
 // somebody forgets to escape them.
 var hostile = []string{
-	"<script>document.title='owned'</script>", `<img src=x onerror="document.title='owned'">`, `\u003cb\u003e\\u0026`, "a&lt;b", `"quoted'`, "${1 + 1} %{ if }",
+	"<script>document.title='owned'</script>", `<img src=x onerror="document.title='owned'">`, `\u003cb\u003e\\u0026`,
+	"a&lt;b", `"quoted'`, "${1 + 1} %{ if }",
 }
 
 // TestAccPage renders the page of the example and looks at it in a browser: all
@@ -67,7 +68,8 @@ func renderPage(t *testing.T, b *rabbit.Broker) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ch.QueueDeclare("<b>fault</b>", true, false, false, false, amqp.Table{"x-dead-letter-exchange": "<i>nowhere</i>"}); err != nil {
+	arguments := amqp.Table{"x-dead-letter-exchange": "<i>nowhere</i>"}
+	if _, err := ch.QueueDeclare("<b>fault</b>", true, false, false, false, arguments); err != nil {
 		t.Fatal(err)
 	}
 	chains := map[string][]string{"many": slices.Repeat([]string{"90s"}, 9), strings.Repeat("long", 50): {"5s"}}
@@ -83,7 +85,9 @@ func renderPage(t *testing.T, b *rabbit.Broker) string {
 	files["test.auto.tfvars.json"] = `{"chains": ` + string(text) + `}`
 	w := workspace(t, b, vhost, files)
 	acctest.Run(t, w, "apply", "-auto-approve", "-input=false")
-	for _, key := range append([]string{hostile[0], hostile[0], hostile[1]}, "order.3", "order.3", "order.4", "order.4", "order.5", "order.5", "order.6") {
+	for _, key := range []string{
+		hostile[0], hostile[0], hostile[1], "order.3", "order.3", "order.4", "order.4", "order.5", "order.5", "order.6",
+	} {
 		if err := worker.Publish(t.Context(), "many.parking", key, amqp.Publishing{}); err != nil {
 			t.Fatal(err)
 		}
@@ -113,16 +117,29 @@ type seen struct {
 // measure is run in the browser after the page. Contrast is that of WCAG 2.2.
 const measure = `<script>
   const rgb = text => text.match(/[\d.]+/g).map(Number);
-  const light = color => { const [r, g, b] = color.map(v => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c.slice(0, 3); } return [255, 255, 255]; };
-  const contrast = e => { const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3)), light(behind(e))]; return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); };
+  const light = color => {
+    const [r, g, b] = color.map(v => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const c = rgb(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c.slice(0, 3);
+    }
+    return [255, 255, 255];
+  };
+  const contrast = e => {
+    const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3)), light(behind(e))];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
   const all = [...document.body.querySelectorAll("*")].filter(e => e.tagName !== "SCRIPT");
   const name = e => e.tagName + "." + e.className + " " + e.textContent.trim().slice(0, 40);
   const own = e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim() !== "");
   const report = {
     title: document.title, text: document.body.innerText, scripts: document.scripts.length, images: document.images.length,
     dark: light(behind(document.body)) < light(rgb(getComputedStyle(document.body).color)),
-    wide: all.filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 || (getComputedStyle(e).display !== "inline" && e.scrollWidth > e.clientWidth + 1)).map(name),
+    wide: all.filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 ||
+      (getComputedStyle(e).display !== "inline" && e.scrollWidth > e.clientWidth + 1)).map(name),
     faint: all.filter(e => own(e) && contrast(e) < 4.5).map(name),
   };
   const pre = document.createElement("pre");
@@ -169,7 +186,8 @@ func look(t *testing.T, browser debian.Found, page string, flags ...string) seen
 func checkSeen(t *testing.T, s seen) {
 	t.Helper()
 	for _, text := range append([]string{
-		"8 chains", "10 parked", "other routing keys", "0 parked", "not known", "wait 1m30s", "attempt 10 rejected", "many.retry.1m30s.9", "many.parking", "As of ",
+		"8 chains", "10 parked", "other routing keys", "0 parked", "not known", "wait 1m30s",
+		"attempt 10 rejected", "many.retry.1m30s.9", "many.parking", "As of ",
 		"1 error in the audit", "queue <b>fault</b>", "<i>nowhere</i>",
 	}, hostile...) {
 		if !strings.Contains(strings.ReplaceAll(s.Text, "\n", " "), text) {

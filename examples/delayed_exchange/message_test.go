@@ -62,7 +62,8 @@ func TestFailed(t *testing.T) {
 			if test.delay > 0 {
 				want["x-delay"] = test.delay.Milliseconds()
 			}
-			if got := example().failed(d); got.exchange != test.exchange || got.delay != test.delay || !reflect.DeepEqual(got.message.Headers, want) {
+			got := example().failed(d)
+			if got.exchange != test.exchange || got.delay != test.delay || !reflect.DeepEqual(got.message.Headers, want) {
 				t.Errorf("to %s with delay %s and headers %v", got.exchange, got.delay, got.message.Headers)
 			}
 		})

@@ -132,8 +132,10 @@ var brokerHeaders = []string{
 // delivery draws a delivery with any properties.
 func delivery(t *rapid.T) amqp.Delivery {
 	text := rapid.StringN(0, 20, -1)
-	name := rapid.OneOf(text, rapid.SampledFrom(brokerHeaders), rapid.SampledFrom([]string{"count", "x-request-id", "x-deaths", "x-first", "cc"}))
-	value := rapid.OneOf(text.AsAny(), rapid.Int64().AsAny(), rapid.Int32().AsAny(), rapid.Uint8().AsAny(), rapid.Bool().AsAny(), rapid.Float64Range(-9, 9).AsAny())
+	name := rapid.OneOf(text, rapid.SampledFrom(brokerHeaders),
+		rapid.SampledFrom([]string{"count", "x-request-id", "x-deaths", "x-first", "cc"}))
+	value := rapid.OneOf(text.AsAny(), rapid.Int64().AsAny(), rapid.Int32().AsAny(),
+		rapid.Uint8().AsAny(), rapid.Bool().AsAny(), rapid.Float64Range(-9, 9).AsAny())
 	return amqp.Delivery{
 		Headers:         rapid.MapOf(name, value).Draw(t, "headers"),
 		ContentType:     text.Draw(t, "content type"),

@@ -303,7 +303,8 @@ func TestAccKeeps(t *testing.T) {
 		if got.RoutingKey != "order.created" || got.DeliveryMode != amqp.Persistent {
 			t.Errorf("routing key %q, delivery mode %d", got.RoutingKey, got.DeliveryMode)
 		}
-		if got.Headers["tenant"] != "blue" || got.Headers["size"] != int32(7) || got.Headers["x-request-id"] != "r" || got.Headers["count"] != int64(1) {
+		if got.Headers["tenant"] != "blue" || got.Headers["size"] != int32(7) ||
+			got.Headers["x-request-id"] != "r" || got.Headers["count"] != int64(1) {
 			t.Errorf("headers %v", got.Headers)
 		}
 		if _, left := got.Headers["CC"]; left || got.Deaths("orders", "rejected") != 0 || got.Deaths(s.tiers[0], "expired") != 1 {
@@ -513,7 +514,9 @@ func TestAccOtherUser(t *testing.T) {
 		})
 		p := start(t, s.program, process.Address(t, s.broker, s.vhost, url.UserPassword(name, password)))
 		process.Eventually(t, "the program has no access", func() bool { return p.Logged("session ended") > 0 })
-		resp, err = s.api.UpdatePermissionsIn(s.vhost, name, rabbithole.Permissions{Configure: "^$", Write: `^orders\.retry$`, Read: `^orders\.failed$`})
+		resp, err = s.api.UpdatePermissionsIn(s.vhost, name, rabbithole.Permissions{
+			Configure: "^$", Write: `^orders\.retry$`, Read: `^orders\.failed$`,
+		})
 		acctest.Do(t, resp, err)
 		s.publish(t, "orders.failed", "orders", amqp.Publishing{UserId: s.broker.Username})
 		if d := s.get(t, "orders"); d.UserId != "" {
@@ -532,7 +535,10 @@ func TestAccBrokerRestarted(t *testing.T) {
 	t.Parallel()
 	all := acctest.Brokers(t)
 	b := rabbit.Own(t, rabbit.Options{Version: all[len(all)-1].Release()})
-	s := &setting{topology: declare(t, b, "/", "quorum", accountDelays...), broker: b, worker: acctest.Worker(t, b, "/"), program: process.Build(t, "."), amqpURL: process.Address(t, b, "/", nil)}
+	s := &setting{
+		topology: declare(t, b, "/", "quorum", accountDelays...), broker: b, worker: acctest.Worker(t, b, "/"),
+		program: process.Build(t, "."), amqpURL: process.Address(t, b, "/", nil),
+	}
 	if err := s.publishAll(t.Context(), "orders.failed", "orders"); err != nil {
 		t.Fatal(err)
 	}

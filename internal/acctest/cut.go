@@ -59,7 +59,8 @@ func StorePolicy(t *testing.T, b *rabbit.Broker, vhost, name, queue string) {
 	const tries = 300
 	for i := range tries {
 		do(t, func() (*http.Response, error) { return api.DeletePolicy(vhost, name) })
-		BreakOff(t, b, http.MethodPut, "policies/"+url.PathEscape(vhost)+"/"+url.PathEscape(name), policy, time.Duration(i%16)*500*time.Microsecond)
+		BreakOff(t, b, http.MethodPut, "policies/"+url.PathEscape(vhost)+"/"+url.PathEscape(name), policy,
+			time.Duration(i%16)*500*time.Microsecond)
 		time.Sleep(100 * time.Millisecond)
 		if !listed(t, api, vhost, name) {
 			continue

@@ -99,7 +99,8 @@ func TestInstallationBlock(t *testing.T) {
 	var advice strings.Builder
 	adviseMirror(&advice, "rc", "/home/a/.terraform.d/plugins")
 	for _, part := range []string{
-		"rc has", `path    = "/home/a/.terraform.d/plugins"`, `include = ["registry.terraform.io/retrychain/rabbitmq", "registry.opentofu.org/retrychain/rabbitmq"]`,
+		"rc has", `path    = "/home/a/.terraform.d/plugins"`,
+		`include = ["registry.terraform.io/retrychain/rabbitmq", "registry.opentofu.org/retrychain/rabbitmq"]`,
 	} {
 		if !strings.Contains(advice.String(), part) {
 			t.Errorf("the advice does not hold %q:\n%s", part, advice.String())

@@ -107,7 +107,8 @@ func (r *results) verdict(brokers []*rabbit.Broker, missing []missing) string {
 	if r.failed() {
 		word = "FAILED"
 	}
-	line := fmt.Sprintf("%s: %d tests in %s, %d failed, %d skipped", word, len(r.ended), roughly(time.Since(r.begin)), r.count("fail"), r.count("skip"))
+	line := fmt.Sprintf("%s: %d tests in %s, %d failed, %d skipped",
+		word, len(r.ended), roughly(time.Since(r.begin)), r.count("fail"), r.count("skip"))
 	var counts []string
 	for _, b := range brokers {
 		counts = append(counts, fmt.Sprintf("%s: %d", b.Version, r.on(b.Name)))

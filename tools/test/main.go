@@ -35,7 +35,8 @@ import (
 // allPackages are the packages to test by default. Those that take longest go first,
 // so that nothing is left for one core at the end.
 var allPackages = []string{
-	"./internal/resources/retrychain", "./internal/resources/redrive", "./internal/acctest/differential", "./internal/resources/retryattachment", "./...",
+	"./internal/resources/retrychain", "./internal/resources/redrive", "./internal/acctest/differential",
+	"./internal/resources/retryattachment", "./...",
 }
 
 // options are the command line.

@@ -82,7 +82,8 @@ type results struct {
 
 func newResults(begin time.Time) *results {
 	return &results{
-		begin: begin, running: map[testName]time.Time{}, parents: map[testName]bool{}, blamed: map[testName]bool{}, output: map[testName]*strings.Builder{},
+		begin: begin, running: map[testName]time.Time{}, parents: map[testName]bool{},
+		blamed: map[testName]bool{}, output: map[testName]*strings.Builder{},
 	}
 }
 

@@ -193,8 +193,8 @@ func nodeDown(t *testing.T, c *rabbit.Cluster) {
 }
 
 // noMajority kills two of three nodes. A change, a create and a destroy then fail soon and
-// name the nodes. Before 4.3 the third node pauses, and the error names its address. When the nodes are back, the next apply does everything, and every
-// message is there.
+// name the nodes. Before 4.3 the third node pauses, and the error names its address. When
+// the nodes are back, the next apply does everything, and every message is there.
 func noMajority(t *testing.T, c *rabbit.Cluster) {
 	t.Helper()
 	const kept = 20
@@ -310,7 +310,8 @@ func endpointDies(t *testing.T, c *rabbit.Cluster) {
 	}
 
 	dies(6, "apply")
-	if output, err := w.Run(t.Context(), "import", "rabbitmq_retry_chain.orders", "orders@"+vhost); err != nil && !strings.Contains(output, "Nothing to Import") {
+	output, err := w.Run(t.Context(), "import", "rabbitmq_retry_chain.orders", "orders@"+vhost)
+	if err != nil && !strings.Contains(output, "Nothing to Import") {
 		t.Fatal(err)
 	}
 	acctest.Run(t, w, "apply", "-auto-approve")

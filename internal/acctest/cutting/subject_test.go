@@ -70,14 +70,17 @@ var subjects = []subject{
 		prepare: deadLettering("probe", "retries.retry"), works: retried("probe", func(place, attributes) string { return "retries.retry." }),
 	},
 	attachmentOf("attachment", attached, attributes{}, nil),
-	attachmentOf("attachment of a quorum queue", with(attached, attributes{"ownership": "application"}), attributes{"policy": attributes{"priority": 2000}}, queue("quorum")),
-	attachmentOf("attachment of a classic queue", with(attached, attributes{"ownership": "application"}), attributes{"policy": attributes{"priority": 2000}}, queue("classic")),
+	attachmentOf("attachment of a quorum queue", with(attached, attributes{"ownership": "application"}),
+		attributes{"policy": attributes{"priority": 2000}}, queue("quorum")),
+	attachmentOf("attachment of a classic queue", with(attached, attributes{"ownership": "application"}),
+		attributes{"policy": attributes{"priority": 2000}}, queue("classic")),
 	{
 		name: "network", kind: "rabbitmq_delay_network", id: "delays", prefix: "delays", config: network, // its levels cannot change
 		prepare: queue("quorum"), works: delayed,
 	},
 	{
-		name: "destination", kind: "rabbitmq_delay_destination", id: "delays/orders/orders", prefix: "none", config: attributes{"network": "delays", "queue": "orders"},
+		name: "destination", kind: "rabbitmq_delay_destination", id: "delays/orders/orders", prefix: "none",
+		config: attributes{"network": "delays", "queue": "orders"},
 		prepare: func(p place) {
 			queue("quorum")(p)
 			p.apply("rabbitmq_delay_network", network)
@@ -186,7 +189,9 @@ func delayed(p place, config attributes) {
 	n := delay.Network{Name: "delays", Unit: 100 * time.Millisecond, Levels: levels}
 	d := delay.Destination{Network: "delays", Levels: levels, Name: "orders", Queue: "orders"}.Binding()
 	if config["queue"] == nil { // no resource has attached it
-		resp, err := acctest.API(p.t, p.b).DeclareBinding(p.vhost, rabbithole.BindingInfo{Source: d.Source, Destination: d.Destination, DestinationType: "queue", RoutingKey: d.RoutingKey})
+		resp, err := acctest.API(p.t, p.b).DeclareBinding(p.vhost, rabbithole.BindingInfo{
+			Source: d.Source, Destination: d.Destination, DestinationType: "queue", RoutingKey: d.RoutingKey,
+		})
 		acctest.Do(p.t, resp, err)
 	}
 	key, err := n.Key(n.Maximum(), "orders")

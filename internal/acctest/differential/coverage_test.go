@@ -15,7 +15,8 @@ import (
 // broker supports it.
 func compositions(f retry.Features) map[string]bool {
 	supported := map[string]bool{
-		"graph": true, "network quorum": true, "network classic": true, "shared tiers quorum": f.LastDeathHeaders, "shared tiers classic": f.LastDeathHeaders,
+		"graph": true, "network quorum": true, "network classic": true,
+		"shared tiers quorum": f.LastDeathHeaders, "shared tiers classic": f.LastDeathHeaders,
 		"shared, existing=true": f.LastDeathHeaders, "shared, existing=false": f.LastDeathHeaders,
 		"delayed_exchange quorum": !f.NoMnesia, "delayed_exchange classic": !f.NoMnesia,
 	}

@@ -192,7 +192,9 @@ func journeys(t *testing.T, version broker.Version, seed, count int64) []testCas
 }
 
 // draws draws so many cases of one kind.
-func draws(t *testing.T, seed, count int64, letter string, version broker.Version, draw func(random, string, broker.Version) testCase) []testCase {
+func draws(
+	t *testing.T, seed, count int64, letter string, version broker.Version, draw func(random, string, broker.Version) testCase,
+) []testCase {
 	t.Helper()
 	var cases []testCase
 	for n := range count {

@@ -114,7 +114,8 @@ func chainCase(r random, prefix string, version broker.Version) testCase {
 		}
 		t.Bind(topology.Binding{Source: prefix + " events", Destination: c.Work.Name, DestinationKind: topology.KindQueue, RoutingKey: "order.#"})
 		made := testCase{
-			name: fmt.Sprintf("%s %s %s %v existing=%v", c.Strategy, c.QueueType, c.DeadLetterStrategy, c.Delays, c.Work.Existing), topology: t, consumed: []string{c.Work.Name},
+			name: fmt.Sprintf("%s %s %s %v existing=%v", c.Strategy, c.QueueType, c.DeadLetterStrategy, c.Delays, c.Work.Existing),
+			topology: t, consumed: []string{c.Work.Name},
 			messages: []simulator.Publishing{chainMessage(r, c, prefix)}, attached: c.Work.Existing,
 			outcomes: r.outcomes(reject, reject, nack, nack, reject, nack, ack, rejectRequeue, nackRequeue, crash, leave),
 		}
@@ -203,7 +204,8 @@ func networkCase(r random, prefix string, version broker.Version) testCase {
 		t.SetQueue(topology.Queue{Name: queue, Type: pick(r, topology.Classic, topology.Quorum), Durable: true, Arguments: topology.Arguments{}})
 		t.Bind(delay.Destination{Network: n.Name, Levels: n.Levels, Name: name, Queue: queue}.Binding())
 	}
-	c := testCase{name: fmt.Sprintf("network %s %s, %d levels of %s", n.QueueType, n.DeadLetterStrategy, n.Levels, n.Unit), topology: t, longest: n.Maximum()}
+	name := fmt.Sprintf("network %s %s, %d levels of %s", n.QueueType, n.DeadLetterStrategy, n.Levels, n.Unit)
+	c := testCase{name: name, topology: t, longest: n.Maximum()}
 	for i := range 8 {
 		p := simulator.Publishing{Exchange: n.EntryExchange(), Body: fmt.Sprint(i), Headers: topology.Arguments{"tenant": "t1"}}
 		key, err := n.Key(time.Duration(r.Int64N(int64(n.Maximum())+1)), pick(r, append(destinations, "nobody")...))

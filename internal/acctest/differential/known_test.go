@@ -186,7 +186,9 @@ func historyCase() testCase {
 	const name = "history"
 	p := simulator.Publishing{RoutingKey: name, Expiration: new(50 * time.Millisecond), Headers: arguments{
 		"x-first-death-reason": "rejected",
-		"x-death":              []any{map[string]any{"queue": name, "reason": "rejected", "count": int64(1), "exchange": "", "routing-keys": []any{name}}},
+		"x-death": []any{map[string]any{
+			"queue": name, "reason": "rejected", "count": int64(1), "exchange": "", "routing-keys": []any{name},
+		}},
 	}}
 	return testCase{
 		name: name, topology: refusedChain(name, retry.AtMostOnce), consumed: []string{name}, messages: []simulator.Publishing{p},

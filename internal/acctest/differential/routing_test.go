@@ -56,7 +56,10 @@ func (r random) headers(most int) topology.Arguments {
 // routingGraph has eight exchanges and twelve queues.
 func routingGraph(r random, prefix string) *topology.Topology {
 	t := topology.New()
-	kinds := []string{topology.Direct, topology.Fanout, topology.Topic, topology.Topic, topology.Headers, topology.Headers, topology.Topic, topology.Direct}
+	kinds := []string{
+		topology.Direct, topology.Fanout, topology.Topic, topology.Topic,
+		topology.Headers, topology.Headers, topology.Topic, topology.Direct,
+	}
 	name := func(i int) string { return fmt.Sprintf("%s x%d", prefix, i) }
 	for i, kind := range kinds {
 		e := topology.Exchange{Name: name(i), Type: kind, Durable: true}
@@ -107,7 +110,8 @@ func compareRouting(t *testing.T, h *host, r random, in *topology.Topology) {
 		if r.chance(20) {
 			p.Headers["CC"] = []any{r.words(keyWords), r.words(keyWords)}
 		}
-		queues, err := in.Route(p.Exchange, topology.Message{RoutingKeys: topology.RoutingKeys(p.RoutingKey, p.Headers), Headers: p.Headers}, equality)
+		message := topology.Message{RoutingKeys: topology.RoutingKeys(p.RoutingKey, p.Headers), Headers: p.Headers}
+		queues, err := in.Route(p.Exchange, message, equality)
 		if err != nil {
 			t.Fatal(err)
 		}

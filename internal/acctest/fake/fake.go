@@ -204,7 +204,8 @@ func answer(r *http.Request, version string, flags flags) (status int, body stri
 
 // lists are the lists of objects of the virtual host, all of them empty.
 var lists = []string{
-	"/api/queues/%2F", "/api/exchanges/%2F", "/api/bindings/%2F", "/api/policies/%2F", "/api/operator-policies/%2F", "/api/parameters/shovel/%2F",
+	"/api/queues/%2F", "/api/exchanges/%2F", "/api/bindings/%2F", "/api/policies/%2F",
+	"/api/operator-policies/%2F", "/api/parameters/shovel/%2F",
 }
 
 // quiet swallows what the server says about handshakes that a test wants to

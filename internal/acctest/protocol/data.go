@@ -24,7 +24,9 @@ func (s *Server) OpenEphemeral(t testing.TB, name string, config map[string]any)
 	t.Helper()
 	schema := s.schemas.EphemeralResourceSchemas[name]
 	packed := dynamic(t, schema, config)
-	validated, err := s.ValidateEphemeralResourceConfig(t.Context(), &tfprotov6.ValidateEphemeralResourceConfigRequest{TypeName: name, Config: packed})
+	validated, err := s.ValidateEphemeralResourceConfig(t.Context(), &tfprotov6.ValidateEphemeralResourceConfigRequest{
+		TypeName: name, Config: packed,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
