@@ -170,8 +170,6 @@ func nameFonts(dir, root string) error {
 }
 
 func run(ctx context.Context, name string, args ...string) error {
-	if output, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, output)
-	}
-	return nil
+	_, err := rabbit.Output(exec.CommandContext(ctx, name, args...), name, args...)
+	return err
 }

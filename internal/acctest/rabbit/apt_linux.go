@@ -1,7 +1,6 @@
 package rabbit
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,54 +12,47 @@ import (
 	"strings"
 )
 
-// aptEntry is a place apt takes packages from.
-type aptEntry struct {
-	uris   []string
-	suites []string
-}
+// aptSource is a place apt takes the packages of a release from.
+type aptSource struct{ release, uri string }
 
 // debianMirror returns the URL of the Debian archive this machine uses.
-func debianMirror() (string, error) {
-	lists, err := filepath.Glob("/etc/apt/sources.list.d/*")
+func debianMirror(ctx context.Context) (string, error) {
+	args := []string{"indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"}
+	listed, err := Output(exec.CommandContext(ctx, "apt-get", args...), "apt-get", args...)
 	if err != nil {
 		return "", err
-	}
-	var entries []aptEntry
-	for _, path := range append([]string{"/etc/apt/sources.list"}, lists...) {
-		text, err := os.ReadFile(path)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-		case err != nil:
-			return "", err
-		case strings.HasSuffix(path, ".list"):
-			entries = append(entries, parseAptList(string(text))...)
-		case strings.HasSuffix(path, ".sources"):
-			entries = append(entries, parseAptSources(string(text))...)
-		}
 	}
 	codename, err := osRelease("VERSION_CODENAME")
 	if err != nil {
 		return "", err
 	}
-	return pickMirror(entries, codename, readMirrorList)
+	return pickMirror(readSources(listed), codename, readMirrorList)
 }
 
-// pickMirror returns the first usable URL of a Debian archive among entries.
+// readSources reads lines of a release and a URL.
+func readSources(text string) []aptSource {
+	var sources []aptSource
+	for line := range strings.Lines(text) {
+		if release, uri, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			sources = append(sources, aptSource{release, uri})
+		}
+	}
+	return sources
+}
+
+// pickMirror returns the first usable URL of a Debian archive among the sources.
 // readList returns the URLs in a mirror list, which apt can be pointed to.
-func pickMirror(entries []aptEntry, codename string, readList func(path string) []string) (string, error) {
+func pickMirror(sources []aptSource, codename string, readList func(path string) []string) (string, error) {
 	releases := []string{codename, "oldstable", "stable", "testing", "unstable", "sid"}
-	isRelease := func(suite string) bool { return slices.Contains(releases, suite) }
 	var candidates []string
-	for _, e := range entries {
-		if !slices.ContainsFunc(e.suites, isRelease) {
+	for _, s := range sources {
+		if !slices.Contains(releases, s.release) {
 			continue
 		}
-		for _, uri := range e.uris {
-			if path, ok := strings.CutPrefix(uri, "mirror+file:"); ok {
-				candidates = append(candidates, readList("/"+strings.TrimLeft(path, "/"))...)
-			} else {
-				candidates = append(candidates, uri)
-			}
+		if path, ok := strings.CutPrefix(s.uri, "mirror+file:"); ok {
+			candidates = append(candidates, readList("/"+strings.TrimLeft(path, "/"))...)
+		} else {
+			candidates = append(candidates, s.uri)
 		}
 	}
 	for _, c := range candidates {
@@ -84,75 +76,6 @@ func readMirrorList(path string) []string {
 		}
 	}
 	return urls
-}
-
-// parseAptList reads the one-line format:
-//
-//	deb [ option=value ... ] uri suite [component ...]
-func parseAptList(text string) []aptEntry {
-	var entries []aptEntry
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, "#")
-		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "deb")
-		if !ok || rest == "" || !strings.ContainsAny(rest[:1], " \t[") {
-			continue
-		}
-		rest = strings.TrimSpace(rest)
-		if strings.HasPrefix(rest, "[") {
-			_, rest, _ = strings.Cut(rest, "]")
-		}
-		if fields := strings.Fields(rest); len(fields) >= 2 {
-			entries = append(entries, aptEntry{uris: fields[:1], suites: fields[1:2]})
-		}
-	}
-	return entries
-}
-
-// parseAptSources reads the deb822 format: stanzas of "Field: value", with
-// continuation lines that begin with white space.
-func parseAptSources(text string) []aptEntry {
-	var entries []aptEntry
-	for stanza := range splitStanzas(text) {
-		if slices.Contains(strings.Fields(stanza["types"]), "deb") && !isNo(stanza["enabled"]) {
-			entries = append(entries, aptEntry{
-				uris:   strings.Fields(stanza["uris"]),
-				suites: strings.Fields(stanza["suites"]),
-			})
-		}
-	}
-	return entries
-}
-
-// splitStanzas yields the fields of each stanza by their names in lower case.
-func splitStanzas(text string) func(yield func(map[string]string) bool) {
-	return func(yield func(map[string]string) bool) {
-		fields, last := map[string]string{}, ""
-		scanner := bufio.NewScanner(strings.NewReader(text))
-		for scanner.Scan() {
-			line := scanner.Text()
-			switch {
-			case strings.HasPrefix(line, "#"):
-			case strings.TrimSpace(line) == "":
-				if !yield(fields) {
-					return
-				}
-				fields, last = map[string]string{}, ""
-			case strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t"):
-				fields[last] += " " + line
-			default:
-				name, value, _ := strings.Cut(line, ":")
-				last = strings.ToLower(strings.TrimSpace(name))
-				fields[last] = value
-			}
-		}
-		yield(fields)
-	}
-}
-
-// isNo reads a deb822 truth value.
-func isNo(value string) bool {
-	no := []string{"no", "false", "without", "off", "disable"}
-	return slices.Contains(no, strings.ToLower(strings.TrimSpace(value)))
 }
 
 // osRelease returns a field of /etc/os-release, "" if it is not there.
@@ -215,7 +138,7 @@ func apt(ctx context.Context, args ...string) error {
 	args = append([]string{"--quiet", "--option=DPkg::Lock::Timeout=300"}, args...)
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-	_, err := output(cmd, "apt-get", args...)
+	_, err := Output(cmd, "apt-get", args...)
 	return err
 }
 

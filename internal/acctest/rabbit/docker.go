@@ -58,7 +58,7 @@ func dockerRuns(ctx context.Context) error {
 
 // docker runs the client and returns what it says.
 func docker(ctx context.Context, args ...string) (string, error) {
-	said, err := output(exec.CommandContext(ctx, "docker", args...), "docker", args...)
+	said, err := Output(exec.CommandContext(ctx, "docker", args...), "docker", args...)
 	return strings.TrimSpace(said), err
 }
 

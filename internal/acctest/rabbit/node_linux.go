@@ -302,7 +302,7 @@ func (n *node) stop(ctx context.Context) error {
 func (n *node) ctl(ctx context.Context, args ...string) (string, error) {
 	cmd := n.Install.command(ctx, n.Dir, n.Install.program("rabbitmqctl"), args...)
 	cmd.Env = n.env() // without the mark: it is no part of the node
-	return output(cmd, "rabbitmqctl", args...)
+	return Output(cmd, "rabbitmqctl", args...)
 }
 
 func (n *node) logTail() string {

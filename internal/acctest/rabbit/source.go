@@ -137,9 +137,9 @@ func tail(text string, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// output runs a command and returns its standard output, or an error with
+// Output runs a command and returns its standard output, or an error with
 // what it wrote to standard error.
-func output(cmd *exec.Cmd, name string, args ...string) (string, error) {
+func Output(cmd *exec.Cmd, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = 5 * time.Second

@@ -86,7 +86,7 @@ func canEnterTrees() error {
 // makeTree puts a Debian release with rabbitmq-server into path, which appears
 // only when it is complete.
 func makeTree(ctx context.Context, path, suite string, log io.Writer) error {
-	mirror, err := debianMirror()
+	mirror, err := debianMirror(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func debootstrap(ctx context.Context, dir, suite, mirror string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
-	said, err := output(cmd, "debootstrap", args...)
+	said, err := Output(cmd, "debootstrap", args...)
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, tail(said, 10))
 	}
