@@ -67,7 +67,8 @@ func (m model) hasUnknown() bool {
 // settings merges configuration and environment; the configuration wins.
 func (m model) settings(ctx context.Context, diags *diag.Diagnostics) broker.Config {
 	config := broker.Config{
-		Endpoint:       required(diags, "endpoint", m.Endpoint, "RABBITMQ_ENDPOINT", "the address of the management API, such as http://localhost:15672"),
+		Endpoint: required(diags, "endpoint", m.Endpoint, "RABBITMQ_ENDPOINT",
+			"the address of the management API, such as http://localhost:15672"),
 		AMQPEndpoint:   optional(m.AMQPEndpoint, "RABBITMQ_AMQP_ENDPOINT"),
 		Insecure:       insecure(diags, m.Insecure),
 		CACertFile:     optional(m.CACertFile, "RABBITMQ_CACERT"),
@@ -99,7 +100,8 @@ func (m model) logIn(config *broker.Config, diags *diag.Diagnostics) {
 		return
 	}
 	if m.Token.IsNull() && os.Getenv("RABBITMQ_PASSWORD") != "" {
-		diags.AddError("Token and Password", "Both RABBITMQ_TOKEN and RABBITMQ_PASSWORD are in the environment. Unset one of them, or set the other one in the provider block.")
+		diags.AddError("Token and Password", "Both RABBITMQ_TOKEN and RABBITMQ_PASSWORD are in the environment. "+
+			"Unset one of them, or set the other one in the provider block.")
 	}
 }
 
@@ -139,7 +141,8 @@ func requestTimeout(diags *diag.Diagnostics, value types.String) time.Duration {
 		return broker.DefaultRequestTimeout
 	}
 	if *d == 0 {
-		diags.AddAttributeError(path.Root("request_timeout"), "Invalid Duration", "A request_timeout of zero leaves no time for any request. Leave it out for 30s.")
+		diags.AddAttributeError(path.Root("request_timeout"), "Invalid Duration",
+			"A request_timeout of zero leaves no time for any request. Leave it out for 30s.")
 	}
 	return *d
 }

@@ -42,7 +42,8 @@ func TestUnknownConfigurationIsNotEmpty(t *testing.T) {
 				t.Fatal(p.Diagnostics)
 			}
 			for path, want := range map[string]any{
-				"id": "orders@/", "attempts": int64(3), "total_delay": "6s", "retry_exchange": "orders.retry", "tiers[1].queue": "orders.attempt.5s",
+				"id": "orders@/", "attempts": int64(3), "total_delay": "6s",
+				"retry_exchange": "orders.retry", "tiers[1].queue": "orders.attempt.5s",
 				"topology": protocol.Unknown, "work_queue.delivery_limit": protocol.Unknown,
 			} {
 				if got := protocol.Go(protocol.At(p.Planned, path)); got != want {
@@ -61,7 +62,8 @@ func TestUnknownConfigurationIsNotEmpty(t *testing.T) {
 func TestUnknownBrokerRefreshes(t *testing.T) {
 	api := fake.New(t, "4.0.5")
 	known, later := newServer(t), newServer(t)
-	if found := append(known.Configure(t, connection(api.URL)), later.Configure(t, config{"endpoint": protocol.Unknown})...); len(found) > 0 {
+	found := append(known.Configure(t, connection(api.URL)), later.Configure(t, config{"endpoint": protocol.Unknown})...)
+	if len(found) > 0 {
 		t.Fatal(found)
 	}
 	state, found := known.Apply(t, chain, known.Plan(t, chain, orders(), protocol.State{}))
@@ -269,6 +271,7 @@ func TestTokenOrPassword(t *testing.T) {
 	api := fake.New(t, "4.0.5")
 	t.Setenv("RABBITMQ_ENDPOINT", api.URL)
 	user, token := config{"username": "u", "password": secret}, config{"token": secret}
+	const missing = "Missing Provider Configuration"
 	both := map[string]string{"RABBITMQ_USERNAME": "u", "RABBITMQ_PASSWORD": secret, "RABBITMQ_TOKEN": secret}
 	for name, test := range map[string]struct {
 		block       config
@@ -280,7 +283,8 @@ func TestTokenOrPassword(t *testing.T) {
 		"the block has a token":   {token, both, "", "Bearer " + secret},
 		"the block has a user":    {user, both, "", "Basic "},
 		"an empty token":          {config{"token": ""}, nil, "Invalid Attribute Value Length", ""},
-		"half a user":             {config{"username": "u"}, map[string]string{"RABBITMQ_TOKEN": secret}, "Missing Provider Configuration", ""},
+		"half a user":             {config{"username": "u"}, both, "", "Basic "},
+		"a user, no password":     {config{"username": "u"}, map[string]string{"RABBITMQ_TOKEN": secret}, missing, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for variable, value := range test.environment {

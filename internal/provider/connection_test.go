@@ -41,19 +41,24 @@ func TestConnectionProblems(t *testing.T) {
 			"Login Refused",
 			[]string{"set_user_tags terraform management"},
 		},
-		"refused connection": {connection("http://127.0.0.1:1"), "Broker Not Reached", []string{"http://127.0.0.1:1", "connection refused"}},
-		"unknown host":       {connection("http://no-such-host.invalid:15672"), "Broker Not Reached", []string{"no-such-host.invalid"}},
+		"refused connection": {
+			connection("http://127.0.0.1:1"), "Broker Not Reached", []string{"http://127.0.0.1:1", "connection refused"},
+		},
+		"unknown host": {connection("http://no-such-host.invalid:15672"), "Broker Not Reached", []string{"no-such-host.invalid"}},
 		"web page": {
 			connection(answering(t, http.StatusOK, "<html>Welcome</html>")), "Not a RabbitMQ Management API", []string{"web page"},
 		},
-		"AMQP port":         {connection(amqpPort(t)), "Not a RabbitMQ Management API", []string{"AMQP"}},
-		"path in front":     {connection(good.URL + "/somewhere"), "Not a RabbitMQ Management API", nil},
-		"https without TLS": {connection("https" + strings.TrimPrefix(good.URL, "http")), "Not a RabbitMQ Management API", []string{"http://"}},
+		"AMQP port":     {connection(amqpPort(t)), "Not a RabbitMQ Management API", []string{"AMQP"}},
+		"path in front": {connection(good.URL + "/somewhere"), "Not a RabbitMQ Management API", nil},
+		"https without TLS": {
+			connection("https" + strings.TrimPrefix(good.URL, "http")), "Not a RabbitMQ Management API", []string{"http://"},
+		},
 		"unknown authority": {
 			connection(secure(time.Hour, tls.NoClientCert)), "No Secure Connection to the Broker", []string{"cacert_file"},
 		},
 		"expired certificate": {
-			connection(secure(-time.Hour, tls.NoClientCert)).with("cacert_file", ca.File), "No Secure Connection to the Broker", []string{"expired"},
+			connection(secure(-time.Hour, tls.NoClientCert)).with("cacert_file", ca.File),
+			"No Secure Connection to the Broker", []string{"expired"},
 		},
 		"missing client certificate": {
 			connection(secure(time.Hour, tls.RequireAndVerifyClientCert)).with("cacert_file", ca.File),
@@ -119,11 +124,13 @@ func TestAccSecureBroker(t *testing.T) {
 	clientCert, clientKey := ca.Files(t, "client", fake.NewKey(t))
 	block := connection(b.TLSEndpoint).with("cacert_file", ca.File).with("clientcert_file", clientCert).with("clientkey_file", clientKey).
 		with("username", b.Username).with("amqp_endpoint", "amqp://"+b.AMQP[strings.LastIndex(b.AMQP, "@")+1:])
+	const insecure, foreign = "No Secure Connection to the Broker", "Not a RabbitMQ Management API"
+	withoutPrefix, withoutTLS := b.TLSEndpoint[:strings.LastIndex(b.TLSEndpoint, "/")], "http"+strings.TrimPrefix(b.TLSEndpoint, "https")
 	expectError(t, plan(t, block), "", "Login Refused", "check username and password")
-	expectError(t, plan(t, block.with("cacert_file", nil)), "", "No Secure Connection to the Broker", "cacert_file")
-	expectError(t, plan(t, block.with("clientcert_file", nil).with("clientkey_file", nil)), "", "No Secure Connection to the Broker", "clientcert_file")
-	expectError(t, plan(t, block.with("endpoint", b.TLSEndpoint[:strings.LastIndex(b.TLSEndpoint, "/")])), "", "Not a RabbitMQ Management API", "prefix")
-	expectError(t, plan(t, block.with("endpoint", "http"+strings.TrimPrefix(b.TLSEndpoint, "https"))), "", "Not a RabbitMQ Management API", "https://")
+	expectError(t, plan(t, block.with("cacert_file", nil)), "", insecure, "cacert_file")
+	expectError(t, plan(t, block.with("clientcert_file", nil).with("clientkey_file", nil)), "", insecure, "clientcert_file")
+	expectError(t, plan(t, block.with("endpoint", withoutPrefix)), "", foreign, "prefix")
+	expectError(t, plan(t, block.with("endpoint", withoutTLS)), "", foreign, "https://")
 
 	s := newServer(t)
 	if found := s.Configure(t, block.with("password", b.Password)); len(found) > 0 {
@@ -136,7 +143,8 @@ func TestAccSecureBroker(t *testing.T) {
 	if read, found := s.Read(t, chain, created); len(found) > 0 || !read.Value.Equal(created.Value) {
 		t.Errorf("the refresh gives %v\n%s", protocol.Go(read.Value), found)
 	}
-	if imported, found := s.Import(t, chain, "", config{"name": "orders", "vhost": "/"}); len(found) > 0 || !imported.Value.Equal(created.Value) {
+	imported, found := s.Import(t, chain, "", config{"name": "orders", "vhost": "/"})
+	if len(found) > 0 || !imported.Value.Equal(created.Value) {
 		t.Errorf("the import gives %v\n%s", protocol.Go(imported.Value), found)
 	}
 	if destroyed, found := s.Apply(t, chain, s.Plan(t, chain, nil, created)); len(found) > 0 || !destroyed.Value.IsNull() {

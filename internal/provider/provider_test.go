@@ -156,7 +156,8 @@ func precedences(t *testing.T) []precedence {
 			"terraform:configured", "terraform:environment", "Missing Provider Configuration",
 		},
 		{
-			"token", "RABBITMQ_TOKEN", "configured", " environment\n", connection(one.URL).with("username", nil).with("password", nil), login,
+			"token", "RABBITMQ_TOKEN", "configured", " environment\n",
+			connection(one.URL).with("username", nil).with("password", nil), login,
 			"Bearer configured", "Bearer environment", "Missing Provider Configuration",
 		},
 		{
@@ -164,7 +165,8 @@ func precedences(t *testing.T) []precedence {
 			"first", "second", "Broker Not Reached",
 		},
 		{
-			"vhost", "RABBITMQ_VHOST", "configured", "environment", connection(one.URL), func(block config) string { return plannedVHost(t, block) },
+			"vhost", "RABBITMQ_VHOST", "configured", "environment", connection(one.URL),
+			func(block config) string { return plannedVHost(t, block) },
 			"configured", "environment", "/",
 		},
 		{

@@ -21,9 +21,9 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 		Attributes: map[string]schema.Attribute{
 			"endpoint": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "Address of the management API: `http(s)://host[:port][/prefix]`, or those of several nodes of one cluster, " +
-					"separated by commas. A request that cannot reach one address goes to the next. Addresses of different clusters are refused. " +
-					"Required here or as `RABBITMQ_ENDPOINT`.",
+				MarkdownDescription: "Address of the management API: `http(s)://host[:port][/prefix]`, or those of several nodes of one " +
+					"cluster, separated by commas. A request that cannot reach one address goes to the next. " +
+					"Addresses of different clusters are refused. Required here or as `RABBITMQ_ENDPOINT`.",
 			},
 			"username": schema.StringAttribute{
 				Optional:            true,
@@ -35,9 +35,13 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 			},
 			"token": schema.StringAttribute{
 				Optional: true, Sensitive: true,
-				Validators: []validator.String{stringvalidator.LengthAtLeast(1), stringvalidator.ConflictsWith(path.MatchRoot("username"), path.MatchRoot("password"))},
-				MarkdownDescription: "OAuth 2 access token instead of `username` and `password`, for the management API and AMQP. The broker needs the plugin `rabbitmq_auth_backend_oauth2`. " +
-					"The token must be valid until the end of the run. Environment: `RABBITMQ_TOKEN`, unless the block has `username` or `password`. Default: none.",
+				Validators: []validator.String{
+					stringvalidator.LengthAtLeast(1),
+					stringvalidator.ConflictsWith(path.MatchRoot("username"), path.MatchRoot("password")),
+				},
+				MarkdownDescription: "OAuth 2 access token instead of `username` and `password`, for the management API and AMQP. " +
+					"The broker needs the plugin `rabbitmq_auth_backend_oauth2`. The token must be valid until the run ends. " +
+					"Environment: `RABBITMQ_TOKEN`, unless the block has `username` or `password`. Default: none.",
 			},
 			"vhost": schema.StringAttribute{
 				Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
@@ -46,10 +50,10 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 			},
 			"amqp_endpoint": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "Address for AMQP 0-9-1, `amqp(s)://host[:port]`, or several addresses of the same cluster, separated by commas. " +
-					"Over AMQP the provider reads the exact number of messages before it deletes a queue. An address of another cluster than that of " +
-					"`endpoint` is refused. Environment: `RABBITMQ_AMQP_ENDPOINT`. Default: the host of `endpoint` that answered, then its other hosts, " +
-					"and the port of each node's AMQP listener.",
+				MarkdownDescription: "Address for AMQP 0-9-1, `amqp(s)://host[:port]`, or several addresses of the same cluster, " +
+					"separated by commas. Over AMQP the provider reads the exact number of messages before it deletes a queue. " +
+					"An address of another cluster than that of `endpoint` is refused. Environment: `RABBITMQ_AMQP_ENDPOINT`. " +
+					"Default: the host of `endpoint` that answered, then its other hosts, and the port of each node's AMQP listener.",
 			},
 			"insecure": schema.BoolAttribute{
 				Optional: true,
@@ -82,17 +86,17 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 			},
 			"request_timeout": schema.StringAttribute{
 				Optional: true, Validators: []validator.String{values.Duration()},
-				MarkdownDescription: "Longest time for one try of one request, such as `10s`. Default: `30s`.",
+				MarkdownDescription: "Maximum time for one try of one request, such as `10s`. Default: `30s`.",
 			},
 			"max_retries": schema.Int64Attribute{
 				Optional: true, Validators: []validator.Int64{int64validator.Between(0, 20)},
-				MarkdownDescription: "How often a request is tried again, with growing pauses, after a refused or cut connection, a 429, a 5xx, " +
-					"an answer that is no JSON, or when the broker was too busy: its metadata store timed out, or a quorum queue's Raft server did not start. " +
-					"Only requests that can be repeated are. 0 to 20. Default: `5`.",
+				MarkdownDescription: "Maximum retries after connection errors, HTTP 429 and 5xx, answers that are not JSON, and errors of " +
+					"a busy broker: its metadata store timed out, or a quorum queue's Raft server did not start. The pauses grow. " +
+					"Only requests that can be repeated are retried. 0 to 20. Default: `5`.",
 			},
 			"max_parallel_requests": schema.Int64Attribute{
 				Optional: true, Validators: []validator.Int64{int64validator.Between(1, 100)},
-				MarkdownDescription: "Largest number of requests under way at once. 1 to 100. Default: `10`.",
+				MarkdownDescription: "Maximum number of parallel requests. 1 to 100. Default: `10`.",
 			},
 		},
 	}

@@ -54,7 +54,8 @@ func (b tokens) token(t *testing.T, scopes ...string) string {
 func (b tokens) server(t *testing.T, token string) *protocol.Server {
 	t.Helper()
 	s := protocol.New(t, acctest.NewProvider(b.Broker))
-	if found := s.Configure(t, config{"endpoint": b.Endpoint, "amqp_endpoint": b.amqp(t).String(), "token": token, "max_retries": 0}); len(found) > 0 {
+	block := config{"endpoint": b.Endpoint, "amqp_endpoint": b.amqp(t).String(), "token": token, "max_retries": 0}
+	if found := s.Configure(t, block); len(found) > 0 {
 		t.Fatal(found)
 	}
 	return s
@@ -237,9 +238,10 @@ func TestAccTokenExpires(t *testing.T) {
 		expired := "it expired at " + expires.UTC().Format(time.RFC3339)
 		token := b.Token(t, "deploy", oauth.Full, expires)
 		short := b.server(t, token)
-		longer := short.Plan(t, chain, withPolicy().with("delays", []any{"100ms", "200ms"}), created)
-		if len(longer.Diagnostics) > 0 {
-			t.Fatal(longer.Diagnostics)
+		longer := withPolicy().with("delays", []any{"100ms", "200ms"})
+		planned := short.Plan(t, chain, longer, created)
+		if len(planned.Diagnostics) > 0 {
+			t.Fatal(planned.Diagnostics)
 		}
 		w := b.dial(t, b.token(t, oauth.Full...))
 		const n = 12
@@ -254,9 +256,9 @@ func TestAccTokenExpires(t *testing.T) {
 			expectRefusal(t, found, token, "", "Login Refused", expired, "messages moved")
 		}
 		time.Sleep(time.Until(expires.Add(time.Second)))
-		_, found = short.Apply(t, chain, longer)
+		_, found = short.Apply(t, chain, planned)
 		expectRefusal(t, found, token, "", "Login Refused", expired, "apply again")
-		if _, found := lasting.Apply(t, chain, lasting.Plan(t, chain, withPolicy().with("delays", []any{"100ms", "200ms"}), created)); len(found) > 0 {
+		if _, found := lasting.Apply(t, chain, lasting.Plan(t, chain, longer, created)); len(found) > 0 {
 			t.Error(found)
 		}
 	})

@@ -61,7 +61,8 @@ func TestChangeOfDefaultVHost(t *testing.T) {
 			if p := planIn(t, resource, unreachable("shop"), block, state); len(p.Replace) > 0 {
 				t.Errorf("without a change, %v asks for a replacement", p.Replace)
 			}
-			if p := planIn(t, resource, unreachable(protocol.Unknown), block, state); len(p.Replace) > 0 || protocol.Go(protocol.At(p.Planned, "vhost")) != "shop" {
+			p := planIn(t, resource, unreachable(protocol.Unknown), block, state)
+			if len(p.Replace) > 0 || protocol.Go(protocol.At(p.Planned, "vhost")) != "shop" {
 				t.Errorf("with an unknown default, %v is planned, and %v asks for a replacement", protocol.Go(p.Planned), p.Replace)
 			}
 			for provider, want := range map[any]any{"other": "other", nil: "/"} {
