@@ -90,8 +90,8 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 			},
 			"max_retries": schema.Int64Attribute{
 				Optional: true, Validators: []validator.Int64{int64validator.Between(0, 20)},
-				MarkdownDescription: "Maximum retries after connection errors, HTTP 429 and 5xx, answers that are not JSON, and errors of " +
-					"a busy broker: its metadata store timed out, or a quorum queue's Raft server did not start. The pauses grow. " +
+				MarkdownDescription: "Maximum retries after connection errors, HTTP 429 and 5xx, answers that are not JSON, and errors " +
+					"of a busy broker: its metadata store timed out, or a quorum queue's Raft server did not start. The pauses grow. " +
 					"Only requests that can be repeated are retried. 0 to 20. Default: `5`.",
 			},
 			"max_parallel_requests": schema.Int64Attribute{

@@ -215,7 +215,8 @@ func noMajority(t *testing.T, c *rabbit.Cluster) {
 		t.Helper()
 		began := time.Now()
 		output := acctest.RunError(t, w, append(args, "-auto-approve")...)
-		t.Logf("terraform %v failed after %s:\n%s", args, time.Since(began).Round(time.Second), output[max(0, strings.Index(output, "Error:")):])
+		t.Logf("terraform %v failed after %s:\n%s",
+			args, time.Since(began).Round(time.Second), output[max(0, strings.Index(output, "Error:")):])
 		if took := time.Since(began); took > noMajorityLimit {
 			t.Errorf("terraform %v failed after %s", args, took)
 		}

@@ -56,7 +56,8 @@ func TestAccCutWrites(t *testing.T) {
 			t.Run(s.name+"/"+phase, func(t *testing.T) {
 				t.Parallel()
 				if !rabbit.Full() {
-					s.run(t, brokers[i%len(brokers)], phase, cut{int64(1 + i/4%2), time.Duration(1+i%8) * time.Millisecond, i%2 == 1, i%4 == 0})
+					c := cut{int64(1 + i/4%2), time.Duration(1+i%8) * time.Millisecond, i%2 == 1, i%4 == 0}
+					s.run(t, brokers[i%len(brokers)], phase, c)
 					return
 				}
 				writes := s.run(t, brokers[0], phase, cut{write: never})

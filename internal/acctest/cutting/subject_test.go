@@ -67,7 +67,8 @@ var subjects = []subject{
 	chainOf("classic", with(chain, classic), longer, nil, nil),
 	{
 		name: "tiers", kind: "rabbitmq_retry_tiers", id: "retries", prefix: "retries", config: tiers, change: longer, able: acctest.Modern,
-		prepare: deadLettering("probe", "retries.retry"), works: retried("probe", func(place, attributes) string { return "retries.retry." }),
+		prepare: deadLettering("probe", "retries.retry"),
+		works:   retried("probe", func(place, attributes) string { return "retries.retry." }),
 	},
 	attachmentOf("attachment", attached, attributes{}, nil),
 	attachmentOf("attachment of a quorum queue", with(attached, attributes{"ownership": "application"}),
@@ -95,7 +96,8 @@ func since(major, minor int) func(*rabbit.Broker) bool {
 
 func chainOf(name string, config, change attributes, prepare func(place), able func(*rabbit.Broker) bool) subject {
 	return subject{
-		name: name, kind: "rabbitmq_retry_chain", id: "orders", prefix: "orders.", config: config, change: change, prepare: prepare, able: able,
+		name: name, kind: "rabbitmq_retry_chain", id: "orders", prefix: "orders.",
+		config: config, change: change, prepare: prepare, able: able,
 		works: retried("orders", func(p place, config attributes) string {
 			switch {
 			case config["strategy"] == "republish":
@@ -112,7 +114,8 @@ func chainOf(name string, config, change attributes, prepare func(place), able f
 
 func attachmentOf(name string, config, change attributes, prepare func(place)) subject {
 	return subject{
-		name: name, kind: "rabbitmq_retry_attachment", id: "retries/orders", prefix: "none", config: config, change: change, able: acctest.Modern,
+		name: name, kind: "rabbitmq_retry_attachment", id: "retries/orders", prefix: "none",
+		config: config, change: change, able: acctest.Modern,
 		prepare: func(p place) {
 			p.apply("rabbitmq_retry_tiers", tiers)
 			if prepare != nil {
@@ -142,7 +145,8 @@ func deadLettering(name, exchange string) func(place) {
 	return func(p place) {
 		p.t.Helper()
 		resp, err := acctest.API(p.t, p.b).DeclareQueue(p.vhost, name, rabbithole.QueueSettings{
-			Type: "classic", Durable: true, Arguments: map[string]any{"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": name},
+			Type: "classic", Durable: true,
+			Arguments: map[string]any{"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": name},
 		})
 		acctest.Do(p.t, resp, err)
 	}

@@ -26,7 +26,8 @@ func compositions(f retry.Features) map[string]bool {
 		for _, kind := range []topology.QueueType{topology.Quorum, topology.Classic} {
 			for _, existing := range []bool{false, true} {
 				classic := kind == topology.Classic
-				supported[fmt.Sprintf("%s %s existing=%t", strategy, kind, existing)] = possible && (!classic || strategy != retry.DelayedRetry)
+				name := fmt.Sprintf("%s %s existing=%t", strategy, kind, existing)
+				supported[name] = possible && (!classic || strategy != retry.DelayedRetry)
 			}
 		}
 	}

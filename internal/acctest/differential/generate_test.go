@@ -112,9 +112,11 @@ func chainCase(r random, prefix string, version broker.Version) testCase {
 		if c.Work.Existing {
 			t.SetQueue(existingQueue(r, c))
 		}
-		t.Bind(topology.Binding{Source: prefix + " events", Destination: c.Work.Name, DestinationKind: topology.KindQueue, RoutingKey: "order.#"})
+		t.Bind(topology.Binding{
+			Source: prefix + " events", Destination: c.Work.Name, DestinationKind: topology.KindQueue, RoutingKey: "order.#",
+		})
 		made := testCase{
-			name: fmt.Sprintf("%s %s %s %v existing=%v", c.Strategy, c.QueueType, c.DeadLetterStrategy, c.Delays, c.Work.Existing),
+			name:     fmt.Sprintf("%s %s %s %v existing=%v", c.Strategy, c.QueueType, c.DeadLetterStrategy, c.Delays, c.Work.Existing),
 			topology: t, consumed: []string{c.Work.Name},
 			messages: []simulator.Publishing{chainMessage(r, c, prefix)}, attached: c.Work.Existing,
 			outcomes: r.outcomes(reject, reject, nack, nack, reject, nack, ack, rejectRequeue, nackRequeue, crash, leave),
@@ -201,7 +203,9 @@ func networkCase(r random, prefix string, version broker.Version) testCase {
 	destinations := []string{"orders", "eu.orders", "0.orders"}
 	for _, name := range destinations {
 		queue := prefix + " " + name
-		t.SetQueue(topology.Queue{Name: queue, Type: pick(r, topology.Classic, topology.Quorum), Durable: true, Arguments: topology.Arguments{}})
+		t.SetQueue(topology.Queue{
+			Name: queue, Type: pick(r, topology.Classic, topology.Quorum), Durable: true, Arguments: topology.Arguments{},
+		})
 		t.Bind(delay.Destination{Network: n.Name, Levels: n.Levels, Name: name, Queue: queue}.Binding())
 	}
 	name := fmt.Sprintf("network %s %s, %d levels of %s", n.QueueType, n.DeadLetterStrategy, n.Levels, n.Unit)

@@ -119,7 +119,9 @@ func cycleCases() []testCase {
 			case "at-least-once":
 				a[topology.DeadLetterStrategy], a[topology.Overflow] = "at-least-once", "reject-publish"
 			}
-			work := arguments{topology.DeadLetterExchange: "", topology.DeadLetterRoutingKey: name + " wait", topology.DeliveryLimit: int64(8)}
+			work := arguments{
+				topology.DeadLetterExchange: "", topology.DeadLetterRoutingKey: name + " wait", topology.DeliveryLimit: int64(8),
+			}
 			cases = append(cases, testCase{
 				name: name, consumed: []string{name}, messages: bodies(name, 1),
 				topology: of(queue(name, topology.Quorum, work), queue(name+" wait", kind, a)),
@@ -199,7 +201,9 @@ func historyCase() testCase {
 // blockedCase sends 33 messages without a way and then one with a way through
 // an at-least-once queue.
 func blockedCase() testCase {
-	a := arguments{topology.DeadLetterExchange: "blocked x", topology.DeadLetterStrategy: "at-least-once", topology.Overflow: "reject-publish"}
+	a := arguments{
+		topology.DeadLetterExchange: "blocked x", topology.DeadLetterStrategy: "at-least-once", topology.Overflow: "reject-publish",
+	}
 	t := of(queue("blocked", topology.Quorum, a), queue("blocked parking", topology.Classic, nil))
 	t.SetExchange(topology.Exchange{Name: "blocked x", Type: topology.Headers, Durable: true})
 	t.Bind(topology.Binding{

@@ -346,7 +346,8 @@ func compareKeys(t *testing.T, h *policyHost) {
 			Name: key.name, ApplyTo: topology.ApplyToQueues, Priority: 1, Definition: topology.Arguments{key.name: key.value},
 		}
 		others := topology.Policy{
-			Name: "without " + key.name, ApplyTo: topology.ApplyToQueues, Definition: topology.Arguments{topology.KeyMaxLengthBytes: int64(1 << 30)},
+			Name: "without " + key.name, ApplyTo: topology.ApplyToQueues,
+			Definition: topology.Arguments{topology.KeyMaxLengthBytes: int64(1 << 30)},
 		}
 		h.set(t, tried, others)
 		h.compare(t)

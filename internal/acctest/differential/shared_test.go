@@ -100,9 +100,12 @@ func heldBackCase(r random, prefix string, version broker.Version) testCase {
 	}
 	t := c.Topology(f)
 	t.SetExchange(topology.Exchange{Name: prefix + " events", Type: topology.Topic, Durable: true})
-	t.Bind(topology.Binding{Source: prefix + " events", Destination: c.Work.Name, DestinationKind: topology.KindQueue, RoutingKey: "order.#"})
+	t.Bind(topology.Binding{
+		Source: prefix + " events", Destination: c.Work.Name, DestinationKind: topology.KindQueue, RoutingKey: "order.#",
+	})
 	made := testCase{
-		name: fmt.Sprintf("%s %s %s %v", c.Strategy, c.QueueType, c.DeadLetterStrategy, c.Delays), topology: t, consumed: []string{c.Work.Name},
+		name:     fmt.Sprintf("%s %s %s %v", c.Strategy, c.QueueType, c.DeadLetterStrategy, c.Delays),
+		topology: t, consumed: []string{c.Work.Name},
 		messages: []simulator.Publishing{chainMessage(r, c, prefix)}, heldBack: &c,
 		outcomes: r.outcomes(reject, reject, nack, nack, reject, nack, ack, rejectRequeue, nackRequeue, crash),
 	}

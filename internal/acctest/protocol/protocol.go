@@ -158,7 +158,9 @@ func (s *Server) ReadData(t testing.TB, source string, config map[string]any) (t
 	t.Helper()
 	schema := s.schemas.DataSourceSchemas[source]
 	packed := dynamic(t, schema, config)
-	validated, err := s.ValidateDataResourceConfig(t.Context(), &tfprotov6.ValidateDataResourceConfigRequest{TypeName: source, Config: packed})
+	validated, err := s.ValidateDataResourceConfig(t.Context(), &tfprotov6.ValidateDataResourceConfigRequest{
+		TypeName: source, Config: packed,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
