@@ -19,7 +19,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 )
 
-// tokenVersions are the brokers of these tests. A run on each of them takes about 20 s.
+// tokenVersions are the brokers of this test.
 var tokenVersions = []string{"4.0", "4.3"}
 
 // tokens are a broker and who signs the tokens that it accepts.
@@ -28,9 +28,8 @@ type tokens struct {
 	*oauth.Issuer
 }
 
-// withTokens runs the test with a broker of its own that accepts tokens.
-func withTokens(t *testing.T, test func(t *testing.T, b tokens)) {
-	t.Helper()
+// TestAccToken uses a broker of its own that accepts tokens.
+func TestAccToken(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("an acceptance test: set TF_ACC=1, or run make test")
@@ -39,7 +38,10 @@ func withTokens(t *testing.T, test func(t *testing.T, b tokens)) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			issuer := oauth.New(t)
-			test(t, tokens{rabbit.Own(t, issuer.Options(rabbit.Options{Version: version, FastStatistics: true})), issuer})
+			b := tokens{rabbit.Own(t, issuer.Options(rabbit.Options{Version: version, FastStatistics: true})), issuer}
+			t.Run("refused", b.testRefused)
+			t.Run("lifecycle", b.testLifecycle)
+			t.Run("expires", b.testExpires)
 		})
 	}
 }
@@ -99,35 +101,33 @@ var leastScopes = []string{
 	"rabbitmq.configure:%2F/orders*", "rabbitmq.write:%2F/orders*", "rabbitmq.read:%2F/orders*", "rabbitmq.read:%2F/amq.topic/*",
 }
 
-// TestAccToken creates a chain, moves a message through it and back from its parking queue,
+// testLifecycle creates a chain, moves a message through it and back from its parking queue,
 // and destroys it, with nothing but a token that may do no more than it has to.
-func TestAccToken(t *testing.T) {
-	withTokens(t, func(t *testing.T, b tokens) {
-		s := b.server(t, b.token(t, leastScopes...))
-		created, found := s.Apply(t, chain, s.Plan(t, chain, withPolicy(), protocol.State{}))
-		if len(found) > 0 {
-			t.Fatal(found)
-		}
-		read, found := s.Read(t, chain, created)
-		if p := s.Plan(t, chain, withPolicy(), read); len(found) > 0 || len(p.Diagnostics) > 0 || !p.Planned.Equal(created.Value) {
-			t.Errorf("the second plan is not empty: %v\n%s%s", protocol.Go(p.Planned), found, p.Diagnostics)
-		}
-		w := b.dial(t, b.token(t, oauth.Full...))
-		park(t, w)
-		redriven := s.Plan(t, "rabbitmq_redrive", config{"queue": "orders.parking", "strict": true}, protocol.State{})
-		result, found := s.Apply(t, "rabbitmq_redrive", redriven)
-		if moved := protocol.Go(protocol.At(result.Value, "moved")); len(found) > 0 || moved != int64(1) {
-			t.Errorf("%v messages were moved: %s", moved, found)
-		}
-		_, found = s.Apply(t, chain, s.Plan(t, chain, nil, read))
-		expectError(t, found, "", "orders: ", "1 ready")
-		if drained, err := w.Drain("orders"); err != nil || len(drained) != 1 {
-			t.Fatal(drained, err)
-		}
-		if destroyed, found := s.Apply(t, chain, s.Plan(t, chain, nil, read)); len(found) > 0 || !destroyed.Value.IsNull() {
-			t.Errorf("the destroy leaves %v\n%s", protocol.Go(destroyed.Value), found)
-		}
-	})
+func (b tokens) testLifecycle(t *testing.T) {
+	s := b.server(t, b.token(t, leastScopes...))
+	created, found := s.Apply(t, chain, s.Plan(t, chain, withPolicy(), protocol.State{}))
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	read, found := s.Read(t, chain, created)
+	if p := s.Plan(t, chain, withPolicy(), read); len(found) > 0 || len(p.Diagnostics) > 0 || !p.Planned.Equal(created.Value) {
+		t.Errorf("the second plan is not empty: %v\n%s%s", protocol.Go(p.Planned), found, p.Diagnostics)
+	}
+	w := b.dial(t, b.token(t, oauth.Full...))
+	park(t, w)
+	redriven := s.Plan(t, "rabbitmq_redrive", config{"queue": "orders.parking", "strict": true}, protocol.State{})
+	result, found := s.Apply(t, "rabbitmq_redrive", redriven)
+	if moved := protocol.Go(protocol.At(result.Value, "moved")); len(found) > 0 || moved != int64(1) {
+		t.Errorf("%v messages were moved: %s", moved, found)
+	}
+	_, found = s.Apply(t, chain, s.Plan(t, chain, nil, read))
+	expectError(t, found, "", "orders: ", "1 ready")
+	if drained, err := w.Drain("orders"); err != nil || len(drained) != 1 {
+		t.Fatal(drained, err)
+	}
+	if destroyed, found := s.Apply(t, chain, s.Plan(t, chain, nil, read)); len(found) > 0 || !destroyed.Value.IsNull() {
+		t.Errorf("the destroy leaves %v\n%s", protocol.Go(destroyed.Value), found)
+	}
 }
 
 // park publishes a message that names the token's user, and rejects it until it is parked.
@@ -161,107 +161,103 @@ func park(t *testing.T, w *worker.Worker) {
 	}
 }
 
-// TestAccTokenRefused is what each kind of token that does not do is told. Only tags are
+// testRefused is what each kind of token that does not do is told. Only tags are
 // checked by the plan: what else a token may do is known to the broker alone.
-func TestAccTokenRefused(t *testing.T) {
-	withTokens(t, func(t *testing.T, b tokens) {
-		scopes := func(names ...string) string {
-			for i, name := range names {
-				names[i] = oauth.Audience + "." + name
+func (b tokens) testRefused(t *testing.T) {
+	scopes := func(names ...string) string {
+		for i, name := range names {
+			names[i] = oauth.Audience + "." + name
+		}
+		return b.token(t, names...)
+	}
+	const all, in = "tag:administrator", "*/*/*"
+	for name, test := range map[string]struct {
+		token string
+		// planned says that the plan finds it.
+		planned bool
+		path    string
+		words   []string
+	}{
+		"expired": {
+			b.Token(t, "deploy", oauth.Full, time.Unix(1e9, 0)), true, "",
+			[]string{"Login Refused", "it expired at 2001-09-09T01:46:40Z", "get a new one"},
+		},
+		"another issuer": {
+			oauth.New(t).Token(t, "deploy", oauth.Full, time.Now().Add(time.Hour)), true, "",
+			[]string{"Login Refused", "trusts the token's issuer"},
+		},
+		"no token": {"opaque", true, "", []string{"Login Refused", "trusts the token's issuer"}},
+		"too long": {
+			scopes(slices.Repeat([]string{"read:*/*"}, 500)...), true, "",
+			[]string{"431", "probably the token"},
+		},
+		"no tag": {
+			scopes("configure:"+in, "write:"+in, "read:"+in), true, "",
+			[]string{"Login Refused", "Not management user", "<resource_server_id>.tag:management"},
+		},
+		"no tag for policies": {
+			scopes("configure:"+in, "write:"+in, "read:"+in, "tag:management"), true, "",
+			[]string{"Permission Missing", `User "deploy"`, "policymaker", "<resource_server_id>.tag:policymaker"},
+		},
+		"no configure": {
+			scopes("configure:*/other", "write:"+in, "read:"+in, all), false, "",
+			[]string{"Permission Missing", `the user "deploy"`, "configure", "<resource_server_id>.configure:%2F/*/*"},
+		},
+		"another virtual host": {
+			scopes("configure:shop/*", "write:shop/*", "read:shop/*", "tag:policymaker"), true, "vhost",
+			[]string{"Virtual Host Not Found", `the user "deploy"`, "<resource_server_id>.configure:%2F/*/*"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := b.server(t, test.token)
+			p := s.Plan(t, chain, withPolicy(), protocol.State{})
+			found := p.Diagnostics
+			if planned := len(found.Errors()) > 0; planned != test.planned {
+				t.Fatalf("the plan finds %s", found)
 			}
-			return b.token(t, names...)
-		}
-		const all, in = "tag:administrator", "*/*/*"
-		for name, test := range map[string]struct {
-			token string
-			// planned says that the plan finds it.
-			planned bool
-			path    string
-			words   []string
-		}{
-			"expired": {
-				b.Token(t, "deploy", oauth.Full, time.Unix(1e9, 0)), true, "",
-				[]string{"Login Refused", "it expired at 2001-09-09T01:46:40Z", "get a new one"},
-			},
-			"another issuer": {
-				oauth.New(t).Token(t, "deploy", oauth.Full, time.Now().Add(time.Hour)), true, "",
-				[]string{"Login Refused", "trusts the token's issuer"},
-			},
-			"no token": {"opaque", true, "", []string{"Login Refused", "trusts the token's issuer"}},
-			"too long": {
-				scopes(slices.Repeat([]string{"read:*/*"}, 500)...), true, "",
-				[]string{"431", "probably the token"},
-			},
-			"no tag": {
-				scopes("configure:"+in, "write:"+in, "read:"+in), true, "",
-				[]string{"Login Refused", "Not management user", "<resource_server_id>.tag:management"},
-			},
-			"no tag for policies": {
-				scopes("configure:"+in, "write:"+in, "read:"+in, "tag:management"), true, "",
-				[]string{"Permission Missing", `User "deploy"`, "policymaker", "<resource_server_id>.tag:policymaker"},
-			},
-			"no configure": {
-				scopes("configure:*/other", "write:"+in, "read:"+in, all), false, "",
-				[]string{"Permission Missing", `the user "deploy"`, "configure", "<resource_server_id>.configure:%2F/*/*"},
-			},
-			"another virtual host": {
-				scopes("configure:shop/*", "write:shop/*", "read:shop/*", "tag:policymaker"), true, "vhost",
-				[]string{"Virtual Host Not Found", `the user "deploy"`, "<resource_server_id>.configure:%2F/*/*"},
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				s := b.server(t, test.token)
-				p := s.Plan(t, chain, withPolicy(), protocol.State{})
-				found := p.Diagnostics
-				if planned := len(found.Errors()) > 0; planned != test.planned {
-					t.Fatalf("the plan finds %s", found)
-				}
-				if !test.planned {
-					_, found = s.Apply(t, chain, p)
-				}
-				expectRefusal(t, found, test.token, test.path, test.words...)
-			})
-		}
-	})
+			if !test.planned {
+				_, found = s.Apply(t, chain, p)
+			}
+			expectRefusal(t, found, test.token, test.path, test.words...)
+		})
+	}
 }
 
-// TestAccTokenExpires: a token that expires while the provider runs is named as the cause,
+// testExpires: a token that expires while the provider runs is named as the cause,
 // over HTTP and over AMQP, and the next run with a new one goes on.
-func TestAccTokenExpires(t *testing.T) {
-	withTokens(t, func(t *testing.T, b tokens) {
-		lasting := b.server(t, b.token(t, oauth.Full...))
-		created, found := lasting.Apply(t, chain, lasting.Plan(t, chain, withPolicy(), protocol.State{}))
-		if len(found) > 0 {
-			t.Fatal(found)
+func (b tokens) testExpires(t *testing.T) {
+	lasting := b.server(t, b.token(t, oauth.Full...))
+	created, found := lasting.Apply(t, chain, lasting.Plan(t, chain, withPolicy(), protocol.State{}))
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	expires := time.Now().Add(8 * time.Second)
+	expired := "it expired at " + expires.UTC().Format(time.RFC3339)
+	token := b.Token(t, "deploy", oauth.Full, expires)
+	short := b.server(t, token)
+	longer := withPolicy().with("delays", []any{"100ms", "200ms"})
+	planned := short.Plan(t, chain, longer, created)
+	if len(planned.Diagnostics) > 0 {
+		t.Fatal(planned.Diagnostics)
+	}
+	w := b.dial(t, b.token(t, oauth.Full...))
+	const n = 12
+	for i := range n {
+		if err := w.Publish(t.Context(), "", "orders.parking", amqp.Publishing{MessageId: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
 		}
-		expires := time.Now().Add(8 * time.Second)
-		expired := "it expired at " + expires.UTC().Format(time.RFC3339)
-		token := b.Token(t, "deploy", oauth.Full, expires)
-		short := b.server(t, token)
-		longer := withPolicy().with("delays", []any{"100ms", "200ms"})
-		planned := short.Plan(t, chain, longer, created)
-		if len(planned.Diagnostics) > 0 {
-			t.Fatal(planned.Diagnostics)
-		}
-		w := b.dial(t, b.token(t, oauth.Full...))
-		const n = 12
-		for i := range n {
-			if err := w.Publish(t.Context(), "", "orders.parking", amqp.Publishing{MessageId: fmt.Sprint(i)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		slow := config{"queue": "orders.parking", "destination": map[string]any{"queue": "orders"}, "max_messages_per_second": 1}
-		_, found = short.Apply(t, "rabbitmq_redrive", short.Plan(t, "rabbitmq_redrive", slow, protocol.State{}))
-		if len(found.Errors()) > 0 || b.Release() != "4.0" { // there, an open channel outlives the token
-			expectRefusal(t, found, token, "", "Login Refused", expired, "messages moved")
-		}
-		time.Sleep(time.Until(expires.Add(time.Second)))
-		_, found = short.Apply(t, chain, planned)
-		expectRefusal(t, found, token, "", "Login Refused", expired, "apply again")
-		if _, found := lasting.Apply(t, chain, lasting.Plan(t, chain, longer, created)); len(found) > 0 {
-			t.Error(found)
-		}
-	})
+	}
+	slow := config{"queue": "orders.parking", "destination": map[string]any{"queue": "orders"}, "max_messages_per_second": 1}
+	_, found = short.Apply(t, "rabbitmq_redrive", short.Plan(t, "rabbitmq_redrive", slow, protocol.State{}))
+	if len(found.Errors()) > 0 || b.Release() != "4.0" { // there, an open channel outlives the token
+		expectRefusal(t, found, token, "", "Login Refused", expired, "messages moved")
+	}
+	time.Sleep(time.Until(expires.Add(time.Second)))
+	_, found = short.Apply(t, chain, planned)
+	expectRefusal(t, found, token, "", "Login Refused", expired, "apply again")
+	if _, found := lasting.Apply(t, chain, lasting.Plan(t, chain, longer, created)); len(found) > 0 {
+		t.Error(found)
+	}
 }
 
 // expectRefusal expects one error with the words, and no part of the token.
