@@ -16,7 +16,7 @@ import (
 // must be in the virtual host, such as "Virtual host of the tiers."
 func VHostAttribute(what string) schema.Attribute {
 	return schema.StringAttribute{
-		Optional: true, Computed: true, MarkdownDescription: what + " Default: the provider's `vhost`, `/` without one.",
+		Optional: true, Computed: true, MarkdownDescription: what + " If it is not set, the provider's `vhost` applies. Default: `/`.",
 		Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 	}
 }

@@ -7,40 +7,38 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
-
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
-// checkUpdate refuses changes that RabbitMQ cannot make in place and that no
-// order of steps makes without a gap for messages.
-func checkUpdate(prior, planned model, diags *diag.Diagnostics) {
-	old, c, before := prior.chain(), planned.chain(), prior.lines()
-	changed := immutableChanges(old, c)
-	// With a strategy of another family the exchanges are others, too.
-	if !planned.Topology.IsUnknown() && !prior.Topology.IsNull() && family(old) == family(c) {
-		checkDrift(c, before, planned.lines(), changed == nil, diags)
+func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle bool) {
+	before, is := prior.(*model)
+	if !is || !m.Known() {
+		return nil, false
 	}
-	if _, exists := before.Queues[old.Work.Name]; !exists && !old.Work.Existing {
-		return // no message can be under way: a create that was killed
-	}
-	if !old.Work.Existing && c.Work.Existing && !deadLetters(before, c) {
-		return // the same, of a chain that was not attached yet: an import takes the queue for its own
-	}
+	old, c, have := before.chain(), m.chain(), values.LinesOf(before.Topology)
 	what, queue := "A queue", "its work queue"
 	if old.Work.Existing {
 		what, queue = "An exchange or a queue", "the queue that it is for, which has to be another one"
 	}
-	for _, change := range changed {
-		diags.AddAttributeError(diagnostics.Path(change.attribute), "Change Not Possible in Place",
-			fmt.Sprintf("%s of the living chain %q cannot change in place: %s. %s would have to be deleted and declared again, and messages that arrive in between would be lost. "+
+	for _, change := range immutableChanges(old, c) {
+		changes = append(changes, lifecycle.Change{
+			Attribute: change.attribute, Reason: change.reason,
+			Instead: fmt.Sprintf("%s would have to be deleted and declared again, and messages that arrive in between would be lost. "+
 				"Undo the change, or make it by hand without a gap: add a chain of another name with the new value, move publishers and then consumers to %s, "+
-				"and remove this chain when its queues are empty.\n\nAttribute: %s", change.attribute, c.Name, change.reason, what, queue, change.attribute))
+				"and remove this chain when its queues are empty.", what, queue),
+		})
 	}
+	return changes, isIdle(old, c, have)
+}
+
+// isIdle says that no message can be under way, because a create was killed: there is no
+// work queue, or one that was not attached yet, which an import takes for the chain's own.
+func isIdle(old, c retry.Chain, have topology.Lines) bool {
+	_, exists := have.Queues[old.Work.Name]
+	return !old.Work.Existing && (!exists || c.Work.Existing && !deadLetters(have, c))
 }
 
 // deadLetters says whether the work queue dead-letters, by the chain's policy or by an
@@ -128,56 +126,14 @@ func family(c retry.Chain) retry.Strategy {
 	return c.Strategy
 }
 
-// checkDrift refuses repairs that would open a gap: an exchange, the work queue
-// or the parking queue that exists in another form can only be deleted and
-// declared again. Queues that differ because an attribute changed are left to
-// the error that names the attribute.
-func checkDrift(c retry.Chain, have, want topology.Lines, queues bool, diags *diag.Diagnostics) {
-	for name, line := range want.Exchanges {
-		if actual, exists := have.Exchanges[name]; exists && actual != line {
-			addDrift(diags, "Exchange", name, actual, line)
-		}
+// Stopped is for [lifecycle.Stopper].
+func (s subject) Stopped(have topology.Lines, wanted *topology.Topology) string {
+	stopped := stopping(s.Chain, have, wanted)
+	if len(stopped) == 0 {
+		return ""
 	}
-	if !queues {
-		return
-	}
-	for _, name := range []string{c.Work.Name, c.Parking.Name} {
-		wanted, owned := want.Queues[name]
-		if actual, exists := have.Queues[name]; exists && owned && actual != wanted {
-			addDrift(diags, "Queue", name, actual, wanted)
-		}
-	}
-}
-
-func addDrift(diags *diag.Diagnostics, kind, name, actual, wanted string) {
-	diags.AddAttributeError(path.Root("topology"), kind+" Exists in Another Form",
-		lifecycle.FormText(kind, name, actual, "the chain", wanted))
-}
-
-// reportDrift says what is missing of a chain that was there, what stops it
-// first.
-func reportDrift(prior model, f facts, diags *diag.Diagnostics) {
-	if prior.Topology.IsNull() {
-		return
-	}
-	c := f.within(prior.chain())
-	have, wanted := prior.lines(), c.Topology(f.Features)
-	if stopped := stopping(c, have, wanted); len(stopped) > 0 {
-		diags.AddAttributeWarning(path.Root("topology"), "Chain Does Not Work",
-			fmt.Sprintf("Objects are missing without which the chain %q does not work:\n\n  %s\n\nUntil this plan is applied, %s.",
-				c.Name, strings.Join(stopped, "\n  "), fateOf(c, have, wanted)))
-	}
-	var gone []string
-	for _, q := range wanted.Queues() {
-		if _, exists := have.Queues[q.Name]; !exists {
-			gone = append(gone, q.Name)
-		}
-	}
-	if len(gone) > 0 {
-		diags.AddAttributeWarning(path.Root("topology"), "Queue Is Gone",
-			fmt.Sprintf("Queues of the chain %q are not on the broker, or were never made:\n\n  %s\n\nThis plan declares them again. What was in them when they were deleted is lost: "+
-				"RabbitMQ dead-letters nothing when a queue is deleted.", c.Name, strings.Join(gone, "\n  ")))
-	}
+	return fmt.Sprintf("Objects are missing without which the chain %q does not work:\n\n  %s\n\nUntil this plan is applied, %s.",
+		s.Name, strings.Join(stopped, "\n  "), fateOf(s.Chain, have, wanted))
 }
 
 // fateOf says what happens to messages that fail while parts of the chain are

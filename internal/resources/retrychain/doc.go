@@ -1,5 +1,3 @@
-// Package retrychain is the resource rabbitmq_retry_chain.
-//
-// A plan is a pure function of configuration, prior state and prior private
-// state (plan.go); what the resource knows of topologies it asks package retry.
+// Package retrychain is the resource rabbitmq_retry_chain: its schema, its values and its
+// objects. The operations are those of package lifecycle.
 package retrychain

@@ -1,50 +1,41 @@
 package retrychain
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
-)
-
-// Values of deletion_policy.
-const (
-	ifEmpty   = "if_empty"
-	deleteAll = "delete"
-	retain    = "retain"
 )
 
 // ownedByChain is the value of ownership for a queue that the chain declares.
 const ownedByChain = "chain"
 
 type model struct {
-	Name               types.String   `tfsdk:"name"`
-	Delays             types.List     `tfsdk:"delays"`
-	VHost              types.String   `tfsdk:"vhost"`
-	Strategy           types.String   `tfsdk:"strategy"`
-	CountHeader        types.String   `tfsdk:"count_header"`
-	QueueType          types.String   `tfsdk:"queue_type"`
-	DeadLetterStrategy types.String   `tfsdk:"dead_letter_strategy"`
-	WorkQueue          types.Object   `tfsdk:"work_queue"`
-	ParkingQueue       types.Object   `tfsdk:"parking_queue"`
-	Policy             types.Object   `tfsdk:"policy"`
-	DeletionPolicy     types.String   `tfsdk:"deletion_policy"`
-	Timeouts           timeouts.Value `tfsdk:"timeouts"`
+	lifecycle.Common
+	Name               types.String `tfsdk:"name"`
+	Delays             types.List   `tfsdk:"delays"`
+	Strategy           types.String `tfsdk:"strategy"`
+	CountHeader        types.String `tfsdk:"count_header"`
+	QueueType          types.String `tfsdk:"queue_type"`
+	DeadLetterStrategy types.String `tfsdk:"dead_letter_strategy"`
+	WorkQueue          types.Object `tfsdk:"work_queue"`
+	ParkingQueue       types.Object `tfsdk:"parking_queue"`
+	Policy             types.Object `tfsdk:"policy"`
 
-	ID              types.String `tfsdk:"id"`
 	Attempts        types.Int64  `tfsdk:"attempts"`
 	TotalDelay      types.String `tfsdk:"total_delay"`
 	Tiers           types.List   `tfsdk:"tiers"`
 	RetryExchange   types.String `tfsdk:"retry_exchange"`
 	RedriveExchange types.String `tfsdk:"redrive_exchange"`
-	Topology        types.Object `tfsdk:"topology"`
 	Draining        types.List   `tfsdk:"draining"`
 }
 
@@ -92,13 +83,12 @@ var (
 	parkingQueueTypes = map[string]attr.Type{
 		"name": types.StringType, "ownership": types.StringType, "message_ttl": types.StringType,
 	}
-	tierTypes     = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType, "return_exchange": types.StringType}
-	topologyTypes = values.LinesTypes
+	tierTypes = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType, "return_exchange": types.StringType}
 )
 
 // workQueue reads the nested attribute; a null or unknown one has only null
 // parts.
-func (m model) workQueue() workQueueModel {
+func (m *model) workQueue() workQueueModel {
 	parts := m.WorkQueue.Attributes()
 	w := workQueueModel{
 		Name:                 values.Part[types.String](parts, "name"),
@@ -126,12 +116,7 @@ func (w workQueueModel) object() types.Object {
 	})
 }
 
-// usesExisting says whether the chain uses a queue of others.
-func (m model) usesExisting() bool {
-	return attribute.IsApplication(m.workQueue().Ownership) || attribute.IsApplication(m.parkingQueue().Ownership)
-}
-
-func (m model) parkingQueue() parkingQueueModel {
+func (m *model) parkingQueue() parkingQueueModel {
 	parts := m.ParkingQueue.Attributes()
 	return parkingQueueModel{
 		Name:       values.Part[types.String](parts, "name"),
@@ -158,28 +143,35 @@ func (t tierModel) object() types.Object {
 	})
 }
 
-// isKnown says whether no part of the inputs is known only after apply.
-func (m model) isKnown(ctx context.Context) bool {
-	for _, value := range []attr.Value{
-		m.Name, m.Delays, m.VHost, m.Strategy, m.CountHeader, m.QueueType, m.DeadLetterStrategy, m.WorkQueue, m.ParkingQueue, m.Policy,
-	} {
-		raw, err := value.ToTerraformValue(ctx)
-		if err != nil || !raw.IsFullyKnown() {
-			return false
-		}
+func (m *model) Names() []types.String { return []types.String{m.Name} }
+
+func (m *model) DrainingTiers() *types.List { return &m.Draining }
+
+func (m *model) Known() bool {
+	return values.Known(m.Name, m.Delays, m.VHost, m.Strategy, m.CountHeader, m.QueueType, m.DeadLetterStrategy, m.WorkQueue, m.ParkingQueue, m.Policy)
+}
+
+// KnowsWorkQueue is for [lifecycle.Looker].
+func (m *model) KnowsWorkQueue() bool {
+	return m.Known() && attribute.IsApplication(m.workQueue().Ownership)
+}
+
+// ForNew notes what a new chain is made with, as far as its inputs are known.
+func (m *model) ForNew(f *lifecycle.Facts) {
+	if !m.Delays.IsUnknown() {
+		f.Features = f.Features.ForNew(retry.Chain{Delays: make([]time.Duration, len(m.Delays.Elements()))})
 	}
-	return true
 }
 
 // chain converts the inputs, all of which must be known, to the domain.
-func (m model) chain() retry.Chain {
+func (m *model) chain() retry.Chain {
 	c := retry.Chain{
 		Name:               m.Name.ValueString(),
 		Strategy:           retry.Strategy(m.Strategy.ValueString()),
 		CountHeader:        m.CountHeader.ValueString(),
 		QueueType:          topology.QueueType(m.QueueType.ValueString()),
 		DeadLetterStrategy: retry.DeadLetterStrategy(m.DeadLetterStrategy.ValueString()),
-		Delays:             m.durations(),
+		Delays:             values.DurationsOf(m.Delays),
 		Work:               m.workQueue().domain(),
 	}
 	p := m.parkingQueue()
@@ -218,6 +210,26 @@ func bindings(list types.List) []retry.SourceBinding {
 	return bindings
 }
 
+func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, atLeast func(version string) bool) error {
+	name, vhost := m.Name.ValueString(), m.VHost.ValueString()
+	c, features, err := retry.Read(name, in, atLeast)
+	var contradiction *retry.NotAChainError
+	switch {
+	case errors.As(err, &contradiction):
+		return &lifecycle.ImportError{Title: "Not a Retry Chain", Text: fmt.Sprintf("The objects named after %q in virtual host %q cannot be a retry chain: %s. "+
+			"Import only what has the form of a chain; for another topology, declare a chain of another name and move publishers and consumers.",
+			name, vhost, contradiction.Reason)}
+	case errors.Is(err, retry.ErrNoChain):
+		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
+			"Virtual host %q holds no object of a retry chain named %q: no exchange %s.retry, %s.parking or %s.redrive and no tier. "+
+				"Check the name, or create the chain instead of importing it. For a queue that an application declares, create a chain with "+
+				"work_queue = { ownership = \"application\" }.", vhost, name, name, name, name)}
+	}
+	f.Features = features
+	m.setInputs(c)
+	return err
+}
+
 // setInputs fills the inputs from a chain that was read from a broker.
 func (m *model) setInputs(c retry.Chain) {
 	m.Strategy = types.StringValue(string(c.Strategy))
@@ -227,7 +239,6 @@ func (m *model) setInputs(c retry.Chain) {
 	}
 	m.QueueType = types.StringValue(string(c.QueueType))
 	m.DeadLetterStrategy = types.StringValue(string(c.DeadLetterStrategy))
-	m.DeletionPolicy = types.StringValue(ifEmpty)
 	m.Delays = values.DurationList(c.Delays)
 	m.WorkQueue = newWorkQueueModel(c.Work).object()
 	m.ParkingQueue = parkingQueueModel{
@@ -263,23 +274,4 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 		Arguments:            values.ArgumentsValue(w.Arguments),
 		Bindings:             types.ListValueMust(types.ObjectType{AttrTypes: bindingTypes}, bindings),
 	}
-}
-
-// topologyValue writes a topology as lines. expected keeps the names of
-// bindings stable, see [topology.Topology.Lines].
-func topologyValue(t, expected *topology.Topology) types.Object {
-	return values.LinesValue(t.Lines(expected))
-}
-
-// withUnknownPolicies is a planned topology whose policies depend on what is
-// not known yet.
-func withUnknownPolicies(t types.Object) types.Object {
-	parts := t.Attributes()
-	parts["policies"] = types.MapUnknown(types.StringType)
-	return types.ObjectValueMust(topologyTypes, parts)
-}
-
-// lines reads a topology's lines back from state or plan.
-func (m model) lines() topology.Lines {
-	return values.LinesOf(m.Topology)
 }

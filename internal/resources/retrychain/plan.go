@@ -1,10 +1,6 @@
 package retrychain
 
 import (
-	"context"
-	"slices"
-	"time"
-
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -15,38 +11,26 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
-// complete turns a configuration into a plan: it fills in defaults and
-// everything that follows from the inputs. What follows from a value that is
-// known only after apply, or from a broker that cannot be asked yet (facts is
-// nil), stays unknown. prior is nil for a new chain.
-//
-// It is a pure function: Terraform plans again at apply, in another process,
-// and the answer has to be the same.
-func complete(ctx context.Context, config model, prior *model, f *facts) model {
-	m := completeInputs(config, f)
-	if prior != nil {
-		m.keepSpelling(ctx, *prior)
-	}
-	m.setNames()
-	m.setSchedule()
-	m.setTiers()
-	m.setTopology(ctx, f)
-	m.setDraining(prior, f)
-	return m
-}
-
-// completeInputs fills in the defaults.
-func completeInputs(config model, f *facts) model {
-	m := config
-	m.CountHeader = completeCountHeader(m)
+func (m *model) Complete(prior lifecycle.Model, f *lifecycle.Facts) {
+	values.Default(&m.Strategy, string(retry.Headers))
+	values.Default(&m.QueueType, string(topology.Quorum))
+	m.CountHeader = m.completeCountHeader()
 	m.DeadLetterStrategy = values.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
-	m.WorkQueue = completeWorkQueue(m, f)
-	m.ParkingQueue = completeParkingQueue(m)
+	m.WorkQueue = m.completeWorkQueue(f)
+	m.ParkingQueue = m.completeParkingQueue()
 	m.Policy = attribute.ChainPolicy.Complete(m.Policy)
-	return m
+	if before, is := prior.(*model); is {
+		m.keepSpelling(before)
+	}
 }
 
-func completeCountHeader(m model) types.String {
+func (m *model) SetOutputs() {
+	m.setNames()
+	m.Attempts, m.TotalDelay = lifecycle.Schedule(m.Delays)
+	m.setTiers()
+}
+
+func (m *model) completeCountHeader() types.String {
 	switch {
 	case !m.CountHeader.IsNull():
 		return m.CountHeader
@@ -59,7 +43,7 @@ func completeCountHeader(m model) types.String {
 	}
 }
 
-func completeWorkQueue(m model, f *facts) types.Object {
+func (m *model) completeWorkQueue(f *lifecycle.Facts) types.Object {
 	if m.WorkQueue.IsUnknown() {
 		return m.WorkQueue
 	}
@@ -71,10 +55,10 @@ func completeWorkQueue(m model, f *facts) types.Object {
 		w.Ownership = types.StringValue(ownedByChain)
 	}
 	if w.DeliveryLimit.IsNull() {
-		w.DeliveryLimit = defaultDeliveryLimit(m, w.Ownership, f)
+		w.DeliveryLimit = m.defaultDeliveryLimit(w.Ownership, f)
 	}
 	if w.Overflow.IsNull() {
-		w.Overflow = defaultOverflow(m, w.Ownership)
+		w.Overflow = m.defaultOverflow(w.Ownership)
 	}
 	if w.SingleActiveConsumer.IsNull() {
 		w.SingleActiveConsumer = types.BoolValue(false)
@@ -86,7 +70,7 @@ func completeWorkQueue(m model, f *facts) types.Object {
 }
 
 // defaultDeliveryLimit is null for a queue of an application.
-func defaultDeliveryLimit(m model, ownership types.String, f *facts) types.Int64 {
+func (m *model) defaultDeliveryLimit(ownership types.String, f *lifecycle.Facts) types.Int64 {
 	switch {
 	case attribute.IsApplication(ownership), m.QueueType.ValueString() == string(topology.Classic):
 		return types.Int64Null()
@@ -104,7 +88,7 @@ func defaultDeliveryLimit(m model, ownership types.String, f *facts) types.Int64
 }
 
 // defaultOverflow is null for a queue of an application.
-func defaultOverflow(m model, ownership types.String) types.String {
+func (m *model) defaultOverflow(ownership types.String) types.String {
 	switch {
 	case attribute.IsApplication(ownership), m.QueueType.ValueString() == string(topology.Classic):
 		return types.StringNull()
@@ -117,7 +101,7 @@ func defaultOverflow(m model, ownership types.String) types.String {
 	}
 }
 
-func completeParkingQueue(m model) types.Object {
+func (m *model) completeParkingQueue() types.Object {
 	if m.ParkingQueue.IsUnknown() {
 		return m.ParkingQueue
 	}
@@ -136,40 +120,40 @@ func completeParkingQueue(m model) types.Object {
 }
 
 // named is a chain that only knows its name.
-func (m model) named() retry.Chain {
+func (m *model) named() retry.Chain {
 	return retry.Chain{Name: m.Name.ValueString(), Strategy: retry.Strategy(m.Strategy.ValueString())}
 }
 
 // keepSpelling replaces values that only look different from the prior ones,
 // such as "60s" for "1m", by the prior ones. Terraform allows a planned value to
 // be the configured or the prior one as a whole, nothing in between.
-func (m *model) keepSpelling(ctx context.Context, prior model) {
-	if sameDurations(m.Delays, prior.Delays) {
+func (m *model) keepSpelling(prior *model) {
+	if values.SameDurations(m.Delays, prior.Delays) {
 		m.Delays = prior.Delays
 	}
-	m.WorkQueue = keepWorkQueue(ctx, *m, prior)
+	m.WorkQueue = m.keepWorkQueue(prior)
 	if m.ParkingQueue.IsUnknown() || prior.ParkingQueue.IsNull() {
 		return
 	}
 	p, before := m.parkingQueue(), prior.parkingQueue()
-	if sameDuration(p.MessageTTL, before.MessageTTL) {
+	if values.SameDuration(p.MessageTTL, before.MessageTTL) {
 		p.MessageTTL = before.MessageTTL
 		m.ParkingQueue = p.object()
 	}
 }
 
-func keepWorkQueue(ctx context.Context, m, prior model) types.Object {
+func (m *model) keepWorkQueue(prior *model) types.Object {
 	if m.WorkQueue.IsUnknown() || prior.WorkQueue.IsNull() {
 		return m.WorkQueue
 	}
 	w, before := m.workQueue(), prior.workQueue()
-	if sameDuration(w.MessageTTL, before.MessageTTL) {
+	if values.SameDuration(w.MessageTTL, before.MessageTTL) {
 		w.MessageTTL = before.MessageTTL
 	}
 	if sameArguments(w, before) {
 		w.Arguments = before.Arguments
 	}
-	if sameBindings(ctx, w, before) {
+	if sameBindings(w, before) {
 		w.Bindings = before.Bindings
 	}
 	return w.object()
@@ -180,9 +164,8 @@ func sameArguments(a, b workQueueModel) bool {
 }
 
 // sameBindings compares bindings as a set: their order means nothing.
-func sameBindings(ctx context.Context, a, b workQueueModel) bool {
-	raw, err := a.Bindings.ToTerraformValue(ctx)
-	if err != nil || !raw.IsFullyKnown() || len(a.Bindings.Elements()) != len(b.Bindings.Elements()) {
+func sameBindings(a, b workQueueModel) bool {
+	if !values.Known(a.Bindings) || len(a.Bindings.Elements()) != len(b.Bindings.Elements()) {
 		return false
 	}
 	wanted := retry.Chain{Work: retry.WorkQueue{Bindings: bindings(a.Bindings)}}
@@ -190,27 +173,8 @@ func sameBindings(ctx context.Context, a, b workQueueModel) bool {
 	return wanted.SameBindings(have)
 }
 
-func sameDuration(a, b types.String) bool {
-	x, y := values.DurationOf(a), values.DurationOf(b)
-	return x != nil && y != nil && *x == *y
-}
-
-func sameDurations(a, b types.List) bool {
-	return !a.IsUnknown() && !b.IsNull() && slices.EqualFunc(a.Elements(), b.Elements(), func(x, y attr.Value) bool {
-		return sameDuration(asString(x), asString(y))
-	})
-}
-
-func asString(value attr.Value) types.String {
-	text, ok := value.(types.String)
-	if !ok {
-		return types.StringNull()
-	}
-	return text
-}
-
 func (m *model) setNames() {
-	m.ID, m.RetryExchange, m.RedriveExchange = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
+	m.RetryExchange, m.RedriveExchange = types.StringUnknown(), types.StringUnknown()
 	if m.Name.IsUnknown() {
 		return
 	}
@@ -223,38 +187,15 @@ func (m *model) setNames() {
 		m.RetryExchange = types.StringValue(c.RetryExchange())
 	}
 	m.RedriveExchange = types.StringValue(c.RedriveExchange())
-	if !m.VHost.IsUnknown() {
-		m.ID = types.StringValue(lifecycle.FormatID(m.Name.ValueString(), m.VHost.ValueString()))
-	}
-}
-
-func (m *model) setSchedule() {
-	m.Attempts, m.TotalDelay = types.Int64Unknown(), types.StringUnknown()
-	if m.Delays.IsUnknown() {
-		return
-	}
-	c := retry.Chain{Delays: m.durations()}
-	m.Attempts = types.Int64Value(int64(len(m.Delays.Elements()) + 1))
-	if m.delaysKnown() {
-		m.TotalDelay = types.StringValue(retry.FormatDuration(c.TotalDelay()))
-	}
-}
-
-// durations returns the delays that are known.
-func (m model) durations() []time.Duration { return values.DurationsOf(m.Delays) }
-
-func (m model) delaysKnown() bool {
-	unknown := func(v attr.Value) bool { return v.IsUnknown() }
-	return !m.Delays.IsUnknown() && !slices.ContainsFunc(m.Delays.Elements(), unknown)
 }
 
 func (m *model) setTiers() {
 	m.Tiers = types.ListUnknown(types.ObjectType{AttrTypes: tierTypes})
-	if m.Name.IsUnknown() || m.Strategy.IsUnknown() || !m.delaysKnown() {
+	if m.Name.IsUnknown() || m.Strategy.IsUnknown() || !values.Known(m.Delays) {
 		return
 	}
 	c := m.named()
-	c.Delays = m.durations()
+	c.Delays = values.DurationsOf(m.Delays)
 	tiers := make([]attr.Value, 0, len(c.Delays))
 	for _, t := range c.Tiers() {
 		tiers = append(tiers, tierModel{
@@ -264,31 +205,4 @@ func (m *model) setTiers() {
 		}.object())
 	}
 	m.Tiers = types.ListValueMust(types.ObjectType{AttrTypes: tierTypes}, tiers)
-}
-
-func (m *model) setTopology(ctx context.Context, f *facts) {
-	m.Topology = types.ObjectUnknown(topologyTypes)
-	if !m.isKnown(ctx) {
-		return
-	}
-	c := m.chain()
-	if f == nil {
-		if c.DependsOnBroker() {
-			return
-		}
-		f = &facts{}
-	}
-	c = f.within(c)
-	m.Topology = topologyValue(c.Topology(f.Features), nil)
-	if c.Work.Existing && c.Work.Type == "" {
-		m.Topology = withUnknownPolicies(m.Topology)
-	}
-}
-
-// setDraining plans what stays of tiers that are not wanted any more.
-func (m *model) setDraining(prior *model, f *facts) {
-	m.Draining = lifecycle.TierNames(nil)
-	if prior != nil {
-		m.Draining = lifecycle.PlanDraining(prior.Draining, prior.Topology, m.Topology, f != nil && f.Drained)
-	}
 }

@@ -4,20 +4,15 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
-	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
@@ -26,17 +21,8 @@ import (
 // maxNameBytes is the longest name of an exchange, in bytes of UTF-8.
 const maxNameBytes = 255
 
-func (r *chainResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
-	resp.IdentitySchema = identityschema.Schema{
-		Attributes: map[string]identityschema.Attribute{
-			"vhost": identityschema.StringAttribute{OptionalForImport: true, Description: "Virtual host of the chain. Default: /."},
-			"name":  identityschema.StringAttribute{RequiredForImport: true, Description: "Name of the chain."},
-		},
-	}
-}
-
-func (r *chainResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	resp.Schema = schema.Schema{
+func chainSchema(ctx context.Context) schema.Schema {
+	whole := schema.Schema{
 		Version: 2,
 		MarkdownDescription: "Declares how a work queue retries: after each rejection the message waits in the next tier, comes back, and after the " +
 			"last one is parked. The plan shows every exchange, queue, binding and policy that this expands into.\n\n" +
@@ -44,8 +30,9 @@ func (r *chainResource) Schema(ctx context.Context, _ resource.SchemaRequest, re
 		Attributes: inputs(ctx),
 	}
 	for name, attribute := range outputs() {
-		resp.Schema.Attributes[name] = attribute
+		whole.Attributes[name] = attribute
 	}
+	return whole
 }
 
 func inputs(ctx context.Context) map[string]schema.Attribute {
@@ -53,7 +40,6 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		"name": schema.StringAttribute{
 			Required:            true,
 			MarkdownDescription: "Prefix of every object of the chain, and the name of its work queue unless `work_queue.name` gives another. Changing it makes a new chain.",
-			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
 		},
 		"delays": schema.ListAttribute{
 			Required: true, ElementType: types.StringType,
@@ -66,14 +52,9 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 				listvalidator.ValueStringsAre(values.Duration()),
 			},
 		},
-		"vhost": schema.StringAttribute{
-			Optional: true, Computed: true, Default: stringdefault.StaticString("/"),
-			MarkdownDescription: "Virtual host. It must exist. Changing it makes a new chain. Default: `/`.",
-			Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
-			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-		},
+		"vhost": lifecycle.VHostAttribute("Virtual host. It must exist. Changing it makes a new chain."),
 		"strategy": schema.StringAttribute{
-			Optional: true, Computed: true, Default: stringdefault.StaticString(string(retry.Headers)),
+			Optional: true, Computed: true,
 			MarkdownDescription: "How the chain knows which attempt a message is at. `headers` (RabbitMQ 3.13.3 or later; in 3.13 with the feature flag `message_containers`, which a rolling upgrade leaves disabled): by the exchange through which it came back; " +
 				"the routing key stays. `routing_key` (3.10 or later): by a routing key that names the tier, which consumers see on retries. " +
 				"`republish`: by an integer header that a process of yours writes, which takes failed messages from the queue named after the chain and `.failed` and publishes them to the retry exchange. " +
@@ -93,7 +74,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 			Validators:          []validator.String{stringvalidator.LengthBetween(1, maxNameBytes)},
 		},
 		"queue_type": schema.StringAttribute{
-			Optional: true, Computed: true, Default: stringdefault.StaticString(string(topology.Quorum)),
+			Optional: true, Computed: true,
 			MarkdownDescription: "Type of every queue of the chain: `quorum` or `classic`. Classic queues can lose every waiting message if their node fails. Default: `quorum`.",
 			Validators:          []validator.String{stringvalidator.OneOf(string(topology.Quorum), string(topology.Classic))},
 		},
@@ -108,30 +89,11 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		"parking_queue": parkingQueueSchema(),
 		"policy": attribute.ChainPolicy.Schema("Settings of the policies that the chain sets. RabbitMQ applies only one user policy to a queue, the one of the highest priority. " +
 			"Default: no shield, and for an application's work queue a policy with the defaults below."),
-		"deletion_policy": schema.StringAttribute{
-			Optional: true, Computed: true, Default: stringdefault.StaticString(ifEmpty),
-			MarkdownDescription: "What a destroy does with messages. `if_empty`: it fails while any queue of the chain holds one. `delete`: it deletes them. " +
-				"`retain`: it leaves the whole chain on the broker and only forgets it. The value that was applied last counts: to change it, " +
-				"apply first and destroy then. Default: `if_empty`.",
-			Validators: []validator.String{stringvalidator.OneOf(ifEmpty, deleteAll, retain)},
-		},
-		"timeouts": timeoutsSchema(ctx),
+		"deletion_policy": lifecycle.DeletionPolicyAttribute(
+			"What a destroy does with messages. `if_empty`: it fails while any queue of the chain holds one. `delete`: it deletes them. " +
+				"`retain`: it leaves the whole chain on the broker and only forgets it."),
+		"timeouts": limits.TimeoutsAttribute(ctx, ".", ", of which a proof that queues are empty takes 10 to 30 seconds."),
 	}
-}
-
-func timeoutsSchema(ctx context.Context) schema.Attribute {
-	attribute := timeouts.Attributes(ctx, timeouts.Opts{
-		Create: true, Read: true, Update: true, Delete: true,
-		CreateDescription: "Longest time for a create, such as `30s`. Default: `5m`.",
-		ReadDescription:   "Longest time for a refresh. Default: `2m`.",
-		UpdateDescription: "Longest time for an update. Default: `10m`.",
-		DeleteDescription: "Longest time for a destroy, of which a proof that queues are empty takes 10 to 30 seconds. Default: `5m`.",
-	})
-	if nested, ok := attribute.(schema.SingleNestedAttribute); ok {
-		nested.MarkdownDescription = "Time limits of the operations. Default: those below."
-		return nested
-	}
-	return attribute
 }
 
 func workQueueSchema() schema.Attribute {
@@ -235,22 +197,13 @@ func parkingQueueSchema() schema.Attribute {
 }
 
 func outputs() map[string]schema.Attribute {
-	lines := func(what string) schema.Attribute {
-		return schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: what}
-	}
 	return map[string]schema.Attribute{
-		"id": schema.StringAttribute{
-			Computed:            true,
-			MarkdownDescription: "`name@vhost`, as an import takes it. `%` and `@` inside the two parts are percent-encoded.",
-		},
+		"id": lifecycle.TextOutput("`name@vhost`, as an import takes it. `%` and `@` inside the two parts are percent-encoded."),
 		"attempts": schema.Int64Attribute{
 			Computed:            true,
 			MarkdownDescription: "How often a message that always fails is delivered: the number of delays and one.",
 		},
-		"total_delay": schema.StringAttribute{
-			Computed:            true,
-			MarkdownDescription: "Sum of all delays.",
-		},
+		"total_delay": lifecycle.TextOutput("Sum of all delays."),
 		"tiers": schema.ListNestedAttribute{
 			Computed:            true,
 			MarkdownDescription: "The waits in their order.",
@@ -260,29 +213,15 @@ func outputs() map[string]schema.Attribute {
 				"return_exchange": schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange through which they come back."},
 			}},
 		},
-		"retry_exchange": schema.StringAttribute{
-			Computed:            true,
-			MarkdownDescription: "Exchange that leads to the tiers: the dead-letter exchange of the work queue, and with strategy `republish` the exchange that your process publishes to. Null with the strategies `delayed_retry` and `delayed_exchange`, which have no tiers.",
-		},
-		"redrive_exchange": schema.StringAttribute{
-			Computed:            true,
-			MarkdownDescription: "Publish here what was taken out of the parking queue: it goes to the work queue with its routing key and starts again at the first attempt.",
-		},
+		"retry_exchange":   lifecycle.TextOutput("Exchange that leads to the tiers: the dead-letter exchange of the work queue, and with strategy `republish` the exchange that your process publishes to. Null with the strategies `delayed_retry` and `delayed_exchange`, which have no tiers."),
+		"redrive_exchange": lifecycle.TextOutput("Publish here what was taken out of the parking queue: it goes to the work queue with its routing key and starts again at the first attempt."),
 		"draining": schema.ListAttribute{
 			Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Queues of delays that were removed and that still hold messages, or may hold some. Nothing enters them any more, and their messages come back when their delay " +
 				"is over. They are left out of `topology`. A later plan that finds one empty shows its removal.",
 		},
-		"topology": schema.SingleNestedAttribute{
-			Computed: true,
-			MarkdownDescription: "Every object of the chain, one line each. The plan holds what is wanted, the state what is on the broker, and so a plan shows exactly what drifted. " +
-				"`ignore_changes` has no effect on it.",
-			Attributes: map[string]schema.Attribute{
-				"exchanges": lines("Type and arguments by name."),
-				"queues":    lines("Type and arguments by name."),
-				"bindings":  lines("Routing key and arguments by `source -> destination`."),
-				"policies":  lines("Pattern, priority and definition by name. After a refresh also policies of others that endanger the chain's messages."),
-			},
-		},
+		"topology": lifecycle.TopologyAttribute("Every object of the chain", "Type and arguments by name.", "Type and arguments by name.",
+			"Routing key and arguments by `source -> destination`.",
+			"Pattern, priority and definition by name. After a refresh also policies of others that endanger the chain's messages."),
 	}
 }

@@ -1,18 +1,9 @@
 package retrychain
 
 import (
-	"context"
-
-	"github.com/hashicorp/terraform-plugin-framework/resource"
-
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/upgrade"
 )
-
-// UpgradeState brings states of earlier versions of the schema up to date.
-func (r *chainResource) UpgradeState(context.Context) map[int64]resource.StateUpgrader {
-	return upgrade.Upgraders(from0, from1)
-}
 
 // from0 adds what version 0 did not have: policy, draining, count_header and
 // topology.policies.
