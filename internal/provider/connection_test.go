@@ -58,7 +58,8 @@ func TestConnectionProblems(t *testing.T) {
 		},
 		"expired certificate": {
 			connection(secure(-time.Hour, tls.NoClientCert)).with("cacert_file", ca.File),
-			"No Secure Connection to the Broker", []string{"expired"},
+			"No Secure Connection to the Broker",
+			[]string{"expired"},
 		},
 		"missing client certificate": {
 			connection(secure(time.Hour, tls.RequireAndVerifyClientCert)).with("cacert_file", ca.File),

@@ -161,8 +161,8 @@ func park(t *testing.T, w *worker.Worker) {
 	}
 }
 
-// testRefused is what each kind of token that does not do is told. Only tags are
-// checked by the plan: what else a token may do is known to the broker alone.
+// testRefused shows what is said of each kind of insufficient token. Only tags are checked by
+// the plan: what else a token may do is known to the broker alone.
 func (b tokens) testRefused(t *testing.T) {
 	scopes := func(names ...string) string {
 		for i, name := range names {
@@ -223,8 +223,8 @@ func (b tokens) testRefused(t *testing.T) {
 	}
 }
 
-// testExpires: a token that expires while the provider runs is named as the cause,
-// over HTTP and over AMQP, and the next run with a new one goes on.
+// testExpires: a token that expires while the provider runs is named as the cause, over HTTP
+// and over AMQP, and the next run with a new one continues.
 func (b tokens) testExpires(t *testing.T) {
 	lasting := b.server(t, b.token(t, oauth.Full...))
 	created, found := lasting.Apply(t, chain, lasting.Plan(t, chain, withPolicy(), protocol.State{}))
@@ -251,6 +251,13 @@ func (b tokens) testExpires(t *testing.T) {
 	_, found = short.Apply(t, "rabbitmq_redrive", short.Plan(t, "rabbitmq_redrive", slow, protocol.State{}))
 	if len(found.Errors()) > 0 || b.Release() != "4.0" { // there, an open channel outlives the token
 		expectRefusal(t, found, token, "", "Login Refused", expired, "messages moved")
+	}
+	if !poll.Until(20*time.Second, func() bool {
+		moved, err := w.Ready("orders")
+		left, err2 := w.Ready("orders.parking")
+		return err == nil && err2 == nil && moved+left >= n
+	}) {
+		t.Error("messages are lost")
 	}
 	time.Sleep(time.Until(expires.Add(time.Second)))
 	_, found = short.Apply(t, chain, planned)
