@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/fake"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/provider"
@@ -50,7 +51,7 @@ func TestMain(m *testing.M) {
 	for _, variable := range variables {
 		_ = os.Unsetenv(variable)
 	}
-	m.Run()
+	acctest.Main(m)
 }
 
 func newServer(t *testing.T) *protocol.Server {

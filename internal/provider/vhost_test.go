@@ -1,19 +1,24 @@
 package provider_test
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/fake"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/protocol"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
-// withVHost are resources, each with a configuration that names no virtual host.
+// withVHost are all resources, each with a configuration that names no virtual host.
 var withVHost = map[string]config{
 	"rabbitmq_delay_destination": {"network": "delays", "queue": "orders"},
+	chain:                        orders(),
 	"rabbitmq_delay_network":     {"name": "delays"},
 	"rabbitmq_retry_tiers":       {"name": "retries", "delays": []any{"1s"}},
 	"rabbitmq_retry_attachment":  {"tiers": "retries", "queue": "orders"},
@@ -107,6 +112,15 @@ func TestUnknownDefaultVHostStays(t *testing.T) {
 	}
 }
 
+// TestEveryVHostHasTheDefault fails when a resource is missing from the table above.
+func TestEveryVHostHasTheDefault(t *testing.T) {
+	for name := range newServer(t).Schemas().ResourceSchemas {
+		if withVHost[name] == nil {
+			t.Errorf("no test says which virtual host %s has by default", name)
+		}
+	}
+}
+
 // TestDefaultVHostIsRead: data sources and ephemeral resources ask for the provider's virtual
 // host, which this broker does not have.
 func TestDefaultVHostIsRead(t *testing.T) {
@@ -166,4 +180,72 @@ func settled(t *testing.T, planned tftypes.Value) tftypes.Value {
 		t.Fatal(err)
 	}
 	return state
+}
+
+// TestAccDefaultVHost creates, reads, imports and destroys each resource in the provider's
+// virtual host, none of them naming it.
+func TestAccDefaultVHost(t *testing.T) {
+	acctest.EachModern(t, func(t *testing.T, b *rabbit.Broker) {
+		vhost := acctest.VHost(t, b)
+		s := protocol.New(t, acctest.NewProvider(b))
+		u, err := url.Parse(b.AMQP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := config{"endpoint": b.Endpoint, "username": b.Username, "password": b.Password, "amqp_endpoint": "amqp://" + u.Host, "vhost": vhost}
+		if found := s.Configure(t, block); len(found) > 0 {
+			t.Fatal(found)
+		}
+		resp, err := acctest.API(t, b).DeclareQueue(vhost, "payments", rabbithole.QueueSettings{Type: "quorum", Durable: true})
+		acctest.Do(t, resp, err)
+		var created []inVHost
+		for _, r := range []inVHost{
+			{kind: chain, block: orders(), identity: config{"name": "orders"}},
+			{kind: "rabbitmq_retry_tiers", block: config{"name": "retries", "delays": []any{"1s"}}, identity: config{"name": "retries"}},
+			{
+				kind:     "rabbitmq_retry_attachment",
+				block:    config{"tiers": "retries", "queue": "payments", "ownership": "application"},
+				identity: config{"tiers": "retries", "queue": "payments"},
+			},
+			{kind: "rabbitmq_delay_network", block: config{"name": "delays", "levels": 4}, identity: config{"name": "delays"}},
+			{
+				kind:     "rabbitmq_delay_destination",
+				block:    config{"network": "delays", "queue": "orders", "levels": 4},
+				identity: config{"network": "delays", "queue": "orders"},
+			},
+		} {
+			r.state = r.create(t, s, vhost)
+			created = append(created, r)
+		}
+		for _, r := range slices.Backward(created) {
+			if _, found := s.Apply(t, r.kind, s.Plan(t, r.kind, nil, r.state)); len(found) > 0 {
+				t.Errorf("%s is not destroyed: %s", r.kind, found)
+			}
+		}
+	})
+}
+
+// inVHost is a resource of [TestAccDefaultVHost].
+type inVHost struct {
+	kind            string
+	block, identity config
+	state           protocol.State
+}
+
+// create creates the resource, plans it again and imports it.
+func (r inVHost) create(t *testing.T, s *protocol.Server, vhost string) protocol.State {
+	t.Helper()
+	created, found := s.Apply(t, r.kind, s.Plan(t, r.kind, r.block, protocol.State{}))
+	if got := protocol.Go(protocol.At(created.Value, "vhost")); len(found.Errors()) > 0 || got != vhost {
+		t.Fatalf("%s is in %v: %s", r.kind, got, found)
+	}
+	read, found := s.Read(t, r.kind, created)
+	if p := s.Plan(t, r.kind, r.block, read); len(found.Errors()) > 0 || !p.Planned.Equal(read.Value) {
+		t.Errorf("the second plan of %s is not empty: %v\n%s", r.kind, protocol.Go(p.Planned), found)
+	}
+	imported, found := s.Import(t, r.kind, "", r.identity)
+	if got := protocol.Go(protocol.At(imported.Value, "id")); len(found.Errors()) > 0 || got != protocol.Go(protocol.At(read.Value, "id")) {
+		t.Errorf("the import of %s gives %v: %s", r.kind, got, found)
+	}
+	return read
 }
