@@ -11,11 +11,11 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/process"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -120,7 +120,7 @@ func (d design) limit(t *testing.T) *int64 {
 // topology is what the design declares, without a broker.
 func (d design) topology(t *testing.T) *topology.Topology {
 	t.Helper()
-	f := retry.FeaturesOf(func(string) bool { return true })
+	f := retry.FeaturesOf(abilities.MustParse("4.3.6"))
 	if d.name == "delay network" {
 		n := delay.Network{
 			Name: "delays", Unit: delay.DefaultUnit, Levels: delay.DefaultLevels,
@@ -176,7 +176,7 @@ func TestDesigns(t *testing.T) {
 // runsOn says whether the broker has what the design needs.
 func (d design) runsOn(t *testing.T, b *rabbit.Broker) bool {
 	t.Helper()
-	version, err := broker.ParseVersion(b.Version)
+	version, err := abilities.Parse(b.Version)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/cli"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/process"
@@ -134,9 +135,8 @@ func Modern(b *rabbit.Broker) bool { return AtLeast(b, 3, 13) }
 
 // AtLeast says whether the broker is of that version or a later one.
 func AtLeast(b *rabbit.Broker, major, minor int) bool {
-	var x, y int
-	_, err := fmt.Sscanf(b.Version, "%d.%d", &x, &y)
-	return err == nil && (x > major || x == major && y >= minor)
+	v, err := abilities.Parse(b.Version)
+	return err == nil && v.AtLeast(fmt.Sprintf("%d.%d", major, minor))
 }
 
 // Brokers returns the brokers to test against, started on first use.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -100,7 +101,7 @@ func distance(a, b string) int {
 }
 
 func (g *graph) delayedRetryIgnored() []Finding {
-	supported := g.broker.AtLeast("4.3.0")
+	supported := g.broker.Version.Has(abilities.DelayedRetryArguments)
 	return g.each(func(q *queue) *Finding {
 		kind := q.Arguments.String(topology.DelayedRetryType)
 		if kind == "" || kind == "disabled" || supported && q.Type == topology.Quorum {
@@ -155,7 +156,7 @@ func (g *graph) oldArguments() []Finding {
 	return g.each(func(q *queue) *Finding {
 		var effect string
 		switch {
-		case q.effective["x-queue-mode"] != nil && g.broker.AtLeast("3.12.0"):
+		case q.effective["x-queue-mode"] != nil && g.broker.Version.Has(abilities.IgnoresQueueMode):
 			effect = "x-queue-mode has no effect from RabbitMQ 3.12 on"
 		case q.effective["x-queue-version"] == int64(1):
 			effect = "RabbitMQ 4.3 refuses x-queue-version = 1"

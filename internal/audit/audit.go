@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -72,10 +73,7 @@ type Rule struct {
 
 // Broker is what the rules have to know of the broker besides the virtual host.
 type Broker struct {
-	// Version of RabbitMQ, such as "4.0.5".
-	Version string
-	// AtLeast answers whether it is that version or a later one.
-	AtLeast func(version string) bool
+	Version abilities.Version
 	// Deprecated are the names of deprecated features that are in use, as far as
 	// the broker tells.
 	Deprecated []string
@@ -140,7 +138,7 @@ type graph struct {
 
 func newGraph(ctx context.Context, t *topology.Topology, b Broker) (*graph, error) {
 	addAlternates(t)
-	follower, err := simulator.NewFollower(t, simulator.Options{Version: b.Version})
+	follower, err := simulator.NewFollower(t, simulator.Options{Version: b.Version.String()})
 	if err != nil {
 		return nil, err
 	}

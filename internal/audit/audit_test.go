@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/audit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -22,11 +22,11 @@ var versions = []string{"3.10.8", "3.12.14", "3.13.7", "4.0.5", "4.2.9", "4.3.6"
 
 func on(t *testing.T, version string, deprecated ...string) audit.Broker {
 	t.Helper()
-	v, err := broker.ParseVersion(version)
+	v, err := abilities.Parse(version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return audit.Broker{Version: version, AtLeast: v.AtLeast, Deprecated: deprecated}
+	return audit.Broker{Version: v, Deprecated: deprecated}
 }
 
 func run(t *testing.T, in *topology.Topology, b audit.Broker) []audit.Finding {
@@ -263,7 +263,7 @@ func TestOwnTopologiesAreClean(t *testing.T) {
 	t.Parallel()
 	for _, version := range versions {
 		b := on(t, version)
-		features := retry.FeaturesOf(b.AtLeast)
+		features := retry.FeaturesOf(b.Version)
 		in, made := topology.New(), 0
 		for _, c := range chains() {
 			if !features.LastDeathHeaders && c.Strategy == retry.RoutingKey {
@@ -307,7 +307,7 @@ func many(n int, b audit.Broker) *topology.Topology {
 		c.Work.Name, c.Parking.Name = c.Name, c.Name+".parking"
 		limit := int64(20)
 		c.Work.DeliveryLimit = &limit
-		in.Add(c.Topology(retry.FeaturesOf(b.AtLeast)))
+		in.Add(c.Topology(retry.FeaturesOf(b.Version)))
 	}
 	return in
 }
@@ -422,11 +422,11 @@ func TestEndsWithItsContext(t *testing.T) {
 // BenchmarkAudit shows the cost per queue of virtual hosts of growing size, which
 // must not grow with it.
 func BenchmarkAudit(b *testing.B) {
-	v, err := broker.ParseVersion("4.0.5")
+	v, err := abilities.Parse("4.0.5")
 	if err != nil {
 		b.Fatal(err)
 	}
-	facts := audit.Broker{Version: "4.0.5", AtLeast: v.AtLeast}
+	facts := audit.Broker{Version: v}
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		for _, n := range []int{250, 500, 1000} {
 			in := shapes[name](n, facts)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -96,7 +97,7 @@ func (g *graph) parkingDeliveryLimit() []Finding {
 }
 
 func (g *graph) negativeDeliveryLimit() []Finding {
-	if g.broker.AtLeast("4.0.0") {
+	if g.broker.Version.Has(abilities.UnlimitedDelivery) {
 		return nil
 	}
 	return g.each(func(q *queue) *Finding {

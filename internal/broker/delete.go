@@ -9,6 +9,7 @@ import (
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -294,7 +295,7 @@ func (c *Client) deliveryLimit(ctx context.Context, vhost string, q topology.Que
 	if err != nil {
 		return 0, err
 	}
-	modern := info.Version.AtLeast("4.0.0")
+	modern := info.Version.Has(abilities.UnlimitedDelivery)
 	smallest := int64(-1)
 	err = c.View(ctx, vhost, func(t *topology.Topology) {
 		for _, effective := range t.Candidates(q, modern) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 )
 
 // DeprecatedFeatures returns the names of the deprecated features that the
@@ -13,7 +15,7 @@ import (
 // as before 3.13. It asks once per process.
 func (c *Client) DeprecatedFeatures(ctx context.Context) ([]string, error) {
 	info, err := c.Info(ctx)
-	if err != nil || !info.Version.AtLeast("3.13.0") {
+	if err != nil || !info.Version.Has(abilities.DeprecatedFeatures) {
 		return nil, err
 	}
 	names, err := c.deprecated.get(ctx, "", c.loadDeprecated)

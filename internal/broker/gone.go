@@ -9,6 +9,7 @@ import (
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 )
 
@@ -86,7 +87,7 @@ func (c *Client) listed(ctx context.Context, vhost, queue string) (*listing, err
 // find, nil if nothing. From 4.0 on that request finds every queue.
 func (c *Client) onlyListed(ctx context.Context, vhost, queue string) (*listing, error) {
 	info, err := c.Info(ctx)
-	if err != nil || info.Version.AtLeast("4.0.0") {
+	if err != nil || info.Version.Has(abilities.FindsDownQueues) {
 		return nil, err
 	}
 	return c.listed(ctx, vhost, queue)

@@ -13,6 +13,7 @@ import (
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -72,7 +73,7 @@ func (c *Client) RemoveUnfinished(ctx context.Context, vhost string, queues []to
 	if err != nil {
 		return nil, err
 	}
-	if info.Version.AtLeast("4.1.0") {
+	if info.Version.Has(abilities.StartsConfigured) {
 		return c.RemoveHalfMade(ctx, vhost, queues)
 	}
 	unbound, err := quorumQueues(queues, func(q topology.Queue) (bool, error) {
@@ -234,7 +235,7 @@ func (m raftMember) mayHold() bool {
 // (rabbit_quorum_queue:status/2 knows no such case). With one member that says all.
 func (c *Client) raftMembers(ctx context.Context, vhost, queue string, found *shape) (members []raftMember, told bool, err error) {
 	info, err := c.Info(ctx)
-	if err != nil || !info.Version.AtLeast("4.0.0") {
+	if err != nil || !info.Version.Has(abilities.RaftStatus) {
 		return nil, false, err
 	}
 	k := c.newCall(ctx, operation{

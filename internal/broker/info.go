@@ -9,12 +9,14 @@ import (
 	"strconv"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 )
 
 // Info is what a broker says of itself.
 type Info struct {
 	// Version is the version of RabbitMQ, not that of a product built on it.
-	Version Version
+	Version abilities.Version
 	// Product is the name of the product, "RabbitMQ" for RabbitMQ itself.
 	Product string
 	// ProductVersion is the version of the product, which vendors count in
@@ -99,7 +101,7 @@ func (c *Client) loadInfo(ctx context.Context, info *Info) error {
 	if err := c.readOverview(ctx, url.Values{"columns": {infoColumns}, "disable_stats": {"true"}}, &o); err != nil {
 		return err
 	}
-	version, err := ParseVersion(o.Version)
+	version, err := abilities.Parse(o.Version)
 	if err != nil {
 		return &EndpointError{
 			Endpoint: c.Endpoint(),

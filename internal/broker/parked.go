@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -46,7 +47,7 @@ func (c *Client) checkSafe(ctx context.Context, vhost, queue string, work WorkQu
 	if err != nil {
 		return messages.Traits{}, err
 	}
-	modern := info.Version.AtLeast("4.0.0")
+	modern := info.Version.Has(abilities.UnlimitedDelivery)
 	c.Reload(vhost)
 	var candidates []topology.Arguments
 	var workQueue func(queue string) string

@@ -7,40 +7,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-func TestVersion(t *testing.T) {
-	inOrder := []string{"3.9", "3.10.8", "3.10.25", "3.13.0-beta.1", "3.13.0-rc.1", "3.13.0", "3.13.3", "4.0.5", "4.0.10", "4.3.0"}
-	for i, older := range inOrder {
-		for j, newer := range inOrder {
-			v, err := ParseVersion(newer)
-			must(t, err)
-			if v.AtLeast(older) != (j >= i) {
-				t.Errorf("%s at least %s: %v", newer, older, v.AtLeast(older))
-			}
-			if v.String() != newer {
-				t.Errorf("%s became %s", newer, v)
-			}
-		}
-	}
-	for _, same := range []string{"4.0.5+debian", "4.0.5.1"} {
-		v, err := ParseVersion(same)
-		must(t, err)
-		if !v.AtLeast("4.0.5") || v.AtLeast("4.0.6") {
-			t.Error(same)
-		}
-	}
-	for _, none := range []string{"", "4", "v4.0.5", "four", "4.0.5 ", "99999999999999999999.0"} {
-		if v, err := ParseVersion(none); err == nil {
-			t.Errorf("%q became %v", none, v)
-		}
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("AtLeast takes a text that is no version")
-		}
-	}()
-	Version{}.AtLeast("new")
-}
-
 func TestPermissionsAreReadOnce(t *testing.T) {
 	f := newFake(t)
 	f.on("GET /api/users/u/permissions", answer{status: 200, body: `[{"user":"u","vhost":"/","configure":"^a","write":"^b","read":"^c"}]`})

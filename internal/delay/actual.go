@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -77,7 +78,7 @@ func FinalLevels(name string, in *topology.Topology) int {
 // also one of which only a part exists: what cannot be read has its default.
 // live answers whether the broker runs the given version or a later one. The
 // error is [ErrNoNetwork].
-func Read(name string, in *topology.Topology, live func(version string) bool) (Network, retry.Features, error) {
+func Read(name string, in *topology.Topology, live abilities.Version) (Network, retry.Features, error) {
 	n := Network{Name: name, Unit: DefaultUnit, Levels: Levels(name, in), QueueType: topology.Quorum}
 	f := retry.FeaturesOf(live)
 	if n.Levels == 0 {

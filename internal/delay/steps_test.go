@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -104,7 +105,7 @@ func TestPropertyRead(t *testing.T) {
 				}
 			}
 		}
-		got, f, err := delay.Read(n.Name, in, func(string) bool { return true })
+		got, f, err := delay.Read(n.Name, in, abilities.MustParse("4.3.6"))
 		if err != nil || got != n {
 			t.Errorf("read %+v, %v, expected %+v", got, err, n)
 		}
@@ -112,7 +113,7 @@ func TestPropertyRead(t *testing.T) {
 			t.Errorf("unlimited delivery is %t, expected %t", f.UnlimitedDelivery, modern)
 		}
 	})
-	live := func(string) bool { return true }
+	live := abilities.MustParse("4.3.6")
 	for _, name := range []string{"delays", "delays.delivery", "delays.unrouted"} {
 		in := topology.New()
 		e, _ := standard().Topology(retry.Features{}).Exchange(name)

@@ -51,7 +51,7 @@ func CheckPermissions(ctx context.Context, client *broker.Client, vhost string, 
 // needs. attribute is where it shows.
 func CheckFlags(ctx context.Context, client *broker.Client, strategy retry.Strategy, attribute string, diags *diag.Diagnostics) {
 	info, err := client.Info(ctx)
-	if err == nil && !retry.NeedsFlags(strategy, info.Version.AtLeast) {
+	if err == nil && !retry.NeedsFlags(strategy, info.Version) {
 		return
 	}
 	var disabled []string

@@ -65,7 +65,7 @@ func (r *Resource) liveFacts(ctx context.Context, diags *diag.Diagnostics) *Fact
 		diagnostics.AddError(diags, "Broker Not Reached", err)
 		return nil
 	}
-	return &Facts{Version: info.Version.String(), Features: retry.FeaturesOf(info.Version.AtLeast), ExchangeTypes: info.ExchangeTypes}
+	return &Facts{Version: info.Version.String(), Features: retry.FeaturesOf(info.Version), ExchangeTypes: info.ExchangeTypes}
 }
 
 // lookAround notes what the subject takes from its virtual host.

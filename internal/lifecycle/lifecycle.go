@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -95,7 +96,7 @@ type Model interface {
 	Changes(prior Model) (changes []Change, idle bool)
 	// Import fills the inputs from what Names name in the virtual host. An error that is
 	// meant for the user is an [*ImportError].
-	Import(in *topology.Topology, f *Facts, atLeast func(version string) bool) error
+	Import(in *topology.Topology, f *Facts, version abilities.Version) error
 }
 
 // Change is an attribute that cannot change in place.

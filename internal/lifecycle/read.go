@@ -68,7 +68,7 @@ func (r *Resource) readImported(ctx context.Context, m Model, f *Facts, diags *d
 		return
 	}
 	var readErr error
-	err = r.data.Client.View(ctx, vhost(m), func(in *topology.Topology) { readErr = m.Import(in, f, info.Version.AtLeast) })
+	err = r.data.Client.View(ctx, vhost(m), func(in *topology.Topology) { readErr = m.Import(in, f, info.Version) })
 	var none *ImportError
 	switch {
 	case err != nil:

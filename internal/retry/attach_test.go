@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -337,7 +338,7 @@ func TestReadOfAttachedChains(t *testing.T) {
 			in := holding(test.in...)
 			c := test.chain.Within(in)
 			in.Add(c.Topology(rabbit40))
-			read, features, err := retry.Read("orders", in, func(string) bool { return true })
+			read, features, err := retry.Read("orders", in, abilities.MustParse("4.3.6"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -393,7 +394,7 @@ func TestOtherChainOfEveryStrategy(t *testing.T) {
 
 // What an import finds of a create that was broken off at its first object.
 func TestReadFirstObject(t *testing.T) {
-	always := func(string) bool { return true }
+	always := abilities.MustParse("4.3.6")
 	in := topology.New()
 	in.SetPolicy(topology.Policy{Name: "orders.shield", Pattern: "^orders$", ApplyTo: topology.ApplyToQueues, Priority: 7})
 	if c, _, err := retry.Read("orders", in, always); err != nil || !c.Policy.Shield || c.Policy.Priority != 7 {

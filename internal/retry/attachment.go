@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -229,7 +230,7 @@ func (a Attachment) ExistingProblems(in *topology.Topology, f Features) []Proble
 	var p problems
 	c := a.chain()
 	var contradiction *NotAChainError
-	if _, _, err := ReadShared(a.Tiers, in, func(string) bool { return true }); errors.As(err, &contradiction) {
+	if _, _, err := ReadShared(a.Tiers, in, abilities.Version{}); errors.As(err, &contradiction) {
 		p.errorf("tiers", "No Shared Tiers", "The objects of %s. A retry chain has one work queue of its own, and no other can be attached to it.", contradiction.Reason)
 		return p
 	}
@@ -288,7 +289,7 @@ var ErrNotAttached = errors.New("the queue is not attached to these tiers")
 
 // ReadAttachment reads an attachment back from the objects of a virtual host,
 // for an import.
-func ReadAttachment(tiers, queue string, in *topology.Topology, live func(version string) bool) (Attachment, Features, error) {
+func ReadAttachment(tiers, queue string, in *topology.Topology, live abilities.Version) (Attachment, Features, error) {
 	a := Attachment{
 		Tiers: tiers, Work: WorkQueue{Name: queue, Arguments: topology.Arguments{}},
 		Policy: PolicySettings{Priority: DefaultPriority},

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -134,21 +135,19 @@ type PolicySettings struct {
 // at once.
 const DefaultPriority = 1000
 
-// Features are the abilities of a broker that decide the form of a chain.
+// Features are the abilities of a broker that decide the form of a chain. They are kept in
+// private state under these names, because a queue keeps what it was declared with.
 type Features struct {
-	// LastDeathHeaders: the broker writes x-last-death-* (3.13.3 and later;
-	// 3.13.0 to 3.13.2 drop messages that a rejection started, server#11159).
+	// LastDeathHeaders: the broker has [abilities.LastDeath].
 	LastDeathHeaders bool
 	// DeliveryLimit: the work queue can carry a delivery limit, because a
 	// message over it can be told from a rejected one.
 	DeliveryLimit bool
-	// UnlimitedDelivery: -1 means no delivery limit (4.0 and later; on 3.x it
-	// discards a message at its first return).
+	// UnlimitedDelivery: the broker has [abilities.UnlimitedDelivery].
 	UnlimitedDelivery bool
-	// DelayedRetry: quorum queues can hold back returned messages (4.3.1).
+	// DelayedRetry: the broker has [abilities.DelayedRetry].
 	DelayedRetry bool
-	// NoMnesia: the broker has no Mnesia any more (4.3.0 and later), in which the
-	// plugin of strategy "delayed_exchange" keeps its messages.
+	// NoMnesia: the broker lacks [abilities.DelayedMessagePlugin].
 	NoMnesia bool
 	// ExactLimit: the work queue's delivery limit leaves no room for the rounds
 	// through tiers, because the chain was made without any. Not the broker but
@@ -156,15 +155,14 @@ type Features struct {
 	ExactLimit bool
 }
 
-// FeaturesOf tells the features of a broker; atLeast answers whether it runs
-// the given version or a later one.
-func FeaturesOf(atLeast func(version string) bool) Features {
+// FeaturesOf returns the features of a broker of the version.
+func FeaturesOf(v abilities.Version) Features {
 	return Features{
-		LastDeathHeaders:  atLeast("3.13.3"),
-		DeliveryLimit:     atLeast("3.13.3"),
-		UnlimitedDelivery: atLeast("4.0.0"),
-		DelayedRetry:      atLeast("4.3.1"),
-		NoMnesia:          atLeast("4.3.0"),
+		LastDeathHeaders:  v.Has(abilities.LastDeath),
+		DeliveryLimit:     v.Has(abilities.LastDeath),
+		UnlimitedDelivery: v.Has(abilities.UnlimitedDelivery),
+		DelayedRetry:      v.Has(abilities.DelayedRetry),
+		NoMnesia:          !v.Has(abilities.DelayedMessagePlugin),
 	}
 }
 

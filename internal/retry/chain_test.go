@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -41,8 +42,8 @@ func text(t *topology.Topology) string {
 }
 
 var (
-	rabbit310 = retry.FeaturesOf(func(v string) bool { return v <= "3.10.8" && v != "4.0.0" && v != "3.13.3" })
-	rabbit40  = retry.FeaturesOf(func(string) bool { return true })
+	rabbit310 = retry.FeaturesOf(abilities.MustParse("3.10.8"))
+	rabbit40  = retry.FeaturesOf(abilities.MustParse("4.3.6"))
 )
 
 func TestTopologyOfHeaders(t *testing.T) {
@@ -120,7 +121,7 @@ func TestReadGivesTheChainBack(t *testing.T) {
 	for name, c := range chains {
 		t.Run(name, func(t *testing.T) {
 			expanded := c.Topology(rabbit40)
-			read, features, err := retry.Read(c.Name, expanded, func(string) bool { return true })
+			read, features, err := retry.Read(c.Name, expanded, abilities.MustParse("4.3.6"))
 			if err != nil {
 				t.Fatal(err)
 			}

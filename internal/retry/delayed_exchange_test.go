@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -37,7 +38,7 @@ binding orders.wait -> orders.requeue = no arguments
 func TestDelayedExchangeIsReadBack(t *testing.T) {
 	c := heldBack()
 	in := c.Topology(featuresOf("4.0.5"))
-	got, f, err := retry.Read(c.Name, in, func(minimum string) bool { return compareVersions("4.0.5", minimum) >= 0 })
+	got, f, err := retry.Read(c.Name, in, abilities.MustParse("4.0.5"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package retry_test
 import (
 	"testing"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -122,7 +123,7 @@ func TestWithoutDelaysEveryDeathParks(t *testing.T) {
 func TestExactLimitIsReadBack(t *testing.T) {
 	for _, limit := range []int64{0, 3, 20, 49, 50, 60} {
 		x := bounded("4.0.5", limit)
-		got, f, err := retry.Read("orders", x.topology(), func(minimum string) bool { return compareVersions("4.0.5", minimum) >= 0 })
+		got, f, err := retry.Read("orders", x.topology(), abilities.MustParse("4.0.5"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func TestExactLimitIsReadBack(t *testing.T) {
 		}
 	}
 	emptied := target{version: "4.0.5", chain: orders(func(c *retry.Chain) { c.Delays = nil })}
-	got, f, err := retry.Read("orders", emptied.topology(), func(string) bool { return true })
+	got, f, err := retry.Read("orders", emptied.topology(), abilities.MustParse("4.3.6"))
 	if err != nil || *got.Work.DeliveryLimit != retry.DefaultDeliveryLimit || f.ExactLimit {
 		t.Errorf("%v: %v, exact: %v", err, got.Work.DeliveryLimit, f.ExactLimit)
 	}

@@ -1,16 +1,19 @@
 package retry
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
+)
 
 // lastDeathFlag is the feature flag that makes the broker write x-last-death-*
-// (mc:record_death/3). It is optional in 3.13, where a rolling upgrade leaves it
-// disabled, and required since 4.0.
+// (mc:record_death/3), see [abilities.LastDeathFlag].
 const lastDeathFlag = "message_containers"
 
 // NeedsFlags says whether the strategy needs a feature flag that the broker can
 // have disabled.
-func NeedsFlags(s Strategy, atLeast func(version string) bool) bool {
-	return (s == Headers || s == RoutingKey) && atLeast("3.13.3") && !atLeast("4.0.0")
+func NeedsFlags(s Strategy, v abilities.Version) bool {
+	return (s == Headers || s == RoutingKey) && v.Has(abilities.LastDeath) && v.Has(abilities.LastDeathFlag)
 }
 
 // FlagProblems tells whether the feature flag is missing that a strategy needs,

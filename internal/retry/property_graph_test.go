@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -65,7 +66,7 @@ func TestPropertyReadGivesTheChainBack(t *testing.T) {
 		x.exact = true
 		in := x.withSources()
 		in.Add(genNeighbours(t, x))
-		live := func(minimum string) bool { return compareVersions(x.version, minimum) >= 0 }
+		live := abilities.MustParse(x.version)
 		got, f, err := retry.Read(x.chain.Name, in, live)
 		if err != nil {
 			t.Fatalf("%v", err)

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -261,7 +262,7 @@ func TestPropertyRedriveStartsOver(t *testing.T) {
 			t.Fatalf("nothing parked")
 		}
 		again := simulator.Publishing{Exchange: c.RedriveExchange(), RoutingKey: p.RoutingKey, Headers: p.Headers, Body: parked.Body}
-		if compareVersions(x.version, "4.0.0") >= 0 && rapid.Bool().Draw(t, "keeps headers") {
+		if abilities.MustParse(x.version).AtLeast("4.0.0") && rapid.Bool().Draw(t, "keeps headers") {
 			again.Headers = parked.Headers
 		}
 		id := publish(t, b, again)

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -247,7 +248,7 @@ func TestPropertySharedTiersRead(t *testing.T) {
 		in.SetQueue(topology.Queue{Name: "app", Type: kind, Durable: true})
 		existing = existing.Within(in)
 		in.Add(existing.Topology(s.features()))
-		live := func(minimum string) bool { return compareVersions(s.version, minimum) >= 0 }
+		live := abilities.MustParse(s.version)
 		tiers, f, err := retry.ReadShared(s.tiers.Name, in, live)
 		if err != nil || !reflect.DeepEqual(tiers, s.tiers) {
 			t.Fatalf("tiers %+v were read as %+v, %v", s.tiers, tiers, err)
@@ -289,7 +290,7 @@ func TestSharedTiersNeedLastDeath(t *testing.T) {
 // round, nor are tiers that do not exist.
 func TestReadSharedIsNoChain(t *testing.T) {
 	f := featuresOf("4.0.5")
-	live := func(minimum string) bool { return compareVersions("4.0.5", minimum) >= 0 }
+	live := abilities.MustParse("4.0.5")
 	chain := retry.Chain{
 		Name: "retries", Delays: []time.Duration{time.Second}, Strategy: retry.Headers, QueueType: topology.Quorum, DeadLetterStrategy: retry.AtLeastOnce,
 		Work: retry.WorkQueue{Name: "retries"}, Parking: retry.ParkingQueue{Name: "retries.parking"},

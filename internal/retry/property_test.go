@@ -5,12 +5,12 @@ import (
 	"flag"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -32,19 +32,7 @@ func init() {
 var brokerVersions = []string{"3.10.8", "3.12.14", "3.13.7", "4.0.5", "4.2.9", "4.3.6"}
 
 func featuresOf(version string) retry.Features {
-	return retry.FeaturesOf(func(minimum string) bool { return compareVersions(version, minimum) >= 0 })
-}
-
-func compareVersions(a, b string) int {
-	numbers := func(version string) []int {
-		var list []int
-		for part := range strings.SplitSeq(version, ".") {
-			n, _ := strconv.Atoi(part)
-			list = append(list, n)
-		}
-		return list
-	}
-	return slices.Compare(numbers(a), numbers(b))
+	return retry.FeaturesOf(abilities.MustParse(version))
 }
 
 // errorsOf are the problems that refuse a chain.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -24,7 +25,7 @@ func (e *NotAChainError) Error() string { return "no retry chain: " + e.Reason }
 // A graph that is only half there is read as far as it goes: what cannot be
 // read gets the value it would have by default. The features tell what the
 // queues were declared with.
-func Read(name string, in *topology.Topology, live func(version string) bool) (Chain, Features, error) {
+func Read(name string, in *topology.Topology, live abilities.Version) (Chain, Features, error) {
 	c := Chain{Name: name, Strategy: Headers}
 	tiers := c.tiersOnBroker(in)
 	if !c.anythingIn(in, tiers) {
@@ -404,7 +405,7 @@ func (c Chain) OthersParkingHere(in *topology.Topology) []string {
 
 // readFeatures tells what the chain's queues were declared with. A queue that
 // is missing is declared anew, with what the broker can do now.
-func (c Chain) readFeatures(in *topology.Topology, live func(version string) bool) Features {
+func (c Chain) readFeatures(in *topology.Topology, live abilities.Version) Features {
 	f := FeaturesOf(live)
 	if q, exists := in.Queue(c.Parking.Name); exists && q.Type == topology.Quorum {
 		_, f.UnlimitedDelivery = q.Arguments.Int(topology.DeliveryLimit)

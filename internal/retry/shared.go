@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -49,7 +50,7 @@ func SharedBrokerProblems(attribute, version string, f Features) []Problem {
 
 // ReadShared reads shared tiers back from the objects of a virtual host, for an
 // import. What cannot be read gets the value that it would have by default.
-func ReadShared(name string, in *topology.Topology, live func(version string) bool) (Chain, Features, error) {
+func ReadShared(name string, in *topology.Topology, live abilities.Version) (Chain, Features, error) {
 	c := NewShared(name)
 	tiers := c.tiersOnBroker(in)
 	tiers = slices.DeleteFunc(tiers, func(t Tier) bool { return t != c.tier(t.Label, t.Delay) })

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -228,7 +229,7 @@ func TestPropertyRampIsReadBack(t *testing.T) {
 		if rapid.Bool().Draw(t, "existing") {
 			x.chain.Work = retry.WorkQueue{Name: "orders", Existing: true, Type: topology.Quorum, Arguments: topology.Arguments{}}
 		}
-		got, f, err := retry.Read("orders", x.withSources(), func(string) bool { return true })
+		got, f, err := retry.Read("orders", x.withSources(), abilities.MustParse("4.3.6"))
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -243,8 +244,8 @@ func TestPropertyRampIsReadBack(t *testing.T) {
 
 func TestRepublishedChainIsReadBack(t *testing.T) {
 	c := republished()
-	in := c.Topology(retry.FeaturesOf(func(string) bool { return true }))
-	got, _, err := retry.Read("orders", in, func(string) bool { return true })
+	in := c.Topology(retry.FeaturesOf(abilities.MustParse("4.3.6")))
+	got, _, err := retry.Read("orders", in, abilities.MustParse("4.3.6"))
 	if err != nil {
 		t.Fatal(err)
 	}

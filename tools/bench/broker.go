@@ -15,6 +15,7 @@ import (
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 )
@@ -25,7 +26,7 @@ const oldest = "3.10"
 // bench is the broker that is measured, with the form of chain that it gets.
 type bench struct {
 	endpoint, username, password string
-	version                      broker.Version
+	version                      abilities.Version
 	source                       string
 	api                          *rabbithole.Client
 	own                          *rabbit.Broker
@@ -94,7 +95,7 @@ func (b *bench) stop() {
 
 // strategy is the flagship where the broker can do it.
 func (b *bench) strategy() string {
-	if b.version.AtLeast("3.13.3") {
+	if b.version.Has(abilities.LastDeath) {
 		return "headers"
 	}
 	return "routing_key"

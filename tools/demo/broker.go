@@ -11,6 +11,7 @@ import (
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 )
@@ -21,7 +22,7 @@ const vhost = "retry-demo"
 type demoBroker struct {
 	endpoint, username, password string
 	amqp                         string // with credentials
-	version                      broker.Version
+	version                      abilities.Version
 	own                          *rabbit.Broker // nil when it was given by address
 }
 
@@ -104,7 +105,7 @@ func done(resp *http.Response, err error) error {
 
 // strategy is the flagship where the broker can do it.
 func (b demoBroker) strategy() string {
-	if b.version.AtLeast("3.13.3") {
+	if b.version.Has(abilities.LastDeath) {
 		return "headers"
 	}
 	return "routing_key"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -60,11 +60,11 @@ func compositionsOf(c testCase) []string {
 func TestEveryCompositionIsDrawn(t *testing.T) {
 	const cases = 64
 	for _, text := range []string{"3.10.8", "4.0.5", "4.3.6"} {
-		version, err := broker.ParseVersion(text)
+		version, err := abilities.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, f := journeys(t, version, 1, cases), retry.FeaturesOf(version.AtLeast)
+		all, f := journeys(t, version, 1, cases), retry.FeaturesOf(version)
 		if !f.NoMnesia {
 			all = append(all, draws(t, 1, cases, "d", version, heldBackCase)...)
 		}
@@ -85,7 +85,7 @@ func TestEveryCompositionIsDrawn(t *testing.T) {
 // TestHeldBackCasesEnd plays the cases of strategy "delayed_exchange" in the
 // simulator alone: every message is acknowledged or parked in the end.
 func TestHeldBackCasesEnd(t *testing.T) {
-	version, err := broker.ParseVersion("4.2.9")
+	version, err := abilities.Parse("4.2.9")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -89,14 +89,14 @@ func TestDifferential(t *testing.T) {
 // host is a virtual host of its own on a real broker.
 type host struct {
 	broker     *rabbit.Broker
-	version    broker.Version
+	version    abilities.Version
 	name       string
 	connection *amqp.Connection
 }
 
 func newHost(t *testing.T, b *rabbit.Broker) *host {
 	t.Helper()
-	version, err := broker.ParseVersion(b.Version)
+	version, err := abilities.Parse(b.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,10 +182,10 @@ func compareJourneys(t *testing.T, h *host, seed, count int64) {
 }
 
 // journeys are cases of every kind that the broker supports without a plugin.
-func journeys(t *testing.T, version broker.Version, seed, count int64) []testCase {
+func journeys(t *testing.T, version abilities.Version, seed, count int64) []testCase {
 	t.Helper()
 	cases := append(draws(t, seed, count, "c", version, anyCase), draws(t, seed, count/2+1, "e", version, existingCase)...)
-	if retry.FeaturesOf(version.AtLeast).LastDeathHeaders {
+	if retry.FeaturesOf(version).LastDeathHeaders {
 		cases = append(cases, draws(t, seed, count/4+1, "s", version, sharedCase)...)
 	}
 	return cases
@@ -193,7 +193,7 @@ func journeys(t *testing.T, version broker.Version, seed, count int64) []testCas
 
 // draws draws so many cases of one kind.
 func draws(
-	t *testing.T, seed, count int64, letter string, version broker.Version, draw func(random, string, broker.Version) testCase,
+	t *testing.T, seed, count int64, letter string, version abilities.Version, draw func(random, string, abilities.Version) testCase,
 ) []testCase {
 	t.Helper()
 	var cases []testCase

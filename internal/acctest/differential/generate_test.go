@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -36,7 +36,7 @@ func (r random) outcomes(from ...outcome) []outcome {
 }
 
 // anyCase is a chain, a graph or a delay network.
-func anyCase(r random, prefix string, version broker.Version) testCase {
+func anyCase(r random, prefix string, version abilities.Version) testCase {
 	c := chainCase(r, prefix, version)
 	switch {
 	case r.chance(40):
@@ -48,7 +48,7 @@ func anyCase(r random, prefix string, version broker.Version) testCase {
 }
 
 // existingCase is a chain that attaches to a queue of others by a policy.
-func existingCase(r random, prefix string, version broker.Version) testCase {
+func existingCase(r random, prefix string, version abilities.Version) testCase {
 	for {
 		if c := chainCase(r, prefix, version); c.attached {
 			return c
@@ -57,7 +57,7 @@ func existingCase(r random, prefix string, version broker.Version) testCase {
 }
 
 // drawn draws until there is a case that does not get out of hand.
-func drawn(seed int64, letter string, version broker.Version, draw func(random, string, broker.Version) testCase) (testCase, error) {
+func drawn(seed int64, letter string, version abilities.Version, draw func(random, string, abilities.Version) testCase) (testCase, error) {
 	r := newRandom(seed)
 	for {
 		c, err := draw(r, fmt.Sprintf("%s%d", letter, seed), version).finish(seed, version)
@@ -69,7 +69,7 @@ func drawn(seed int64, letter string, version broker.Version, draw func(random, 
 
 // finish completes a drawn case and tries it. The error is errTooMany when it gets
 // out of hand.
-func (c testCase) finish(seed int64, version broker.Version) (testCase, error) {
+func (c testCase) finish(seed int64, version abilities.Version) (testCase, error) {
 	c.seed = seed
 	c.name = fmt.Sprintf("%s with seed %d", c.name, seed)
 	c.longest = max(300*time.Millisecond, c.longest, longestWait(c.topology))
@@ -99,8 +99,8 @@ func longestWait(t *topology.Topology) time.Duration {
 }
 
 // chainCase is an expanded chain and one message for it.
-func chainCase(r random, prefix string, version broker.Version) testCase {
-	f := retry.FeaturesOf(version.AtLeast)
+func chainCase(r random, prefix string, version abilities.Version) testCase {
+	f := retry.FeaturesOf(version)
 	for {
 		c := randomChain(r, prefix+pick(r, "", " a/b#*", ".retry", ".é😀"), f)
 		problems := append(c.Problems(), c.BrokerProblems(version.String(), f)...)
@@ -191,7 +191,7 @@ func existingQueue(r random, c retry.Chain) topology.Queue {
 
 // networkCase is a delay network with destinations whose names share words, and
 // messages with random delays for them and for one that is not attached.
-func networkCase(r random, prefix string, version broker.Version) testCase {
+func networkCase(r random, prefix string, version abilities.Version) testCase {
 	n := delay.Network{
 		Name: prefix + " delays", Unit: time.Duration(pick(r, 1, 20, 50)) * time.Millisecond, Levels: 1 + r.IntN(5),
 		QueueType: topology.Classic, DeadLetterStrategy: retry.AtMostOnce,
@@ -199,7 +199,7 @@ func networkCase(r random, prefix string, version broker.Version) testCase {
 	if r.chance(70) {
 		n.QueueType, n.DeadLetterStrategy = topology.Quorum, pick(r, retry.AtLeastOnce, retry.AtMostOnce)
 	}
-	t := n.Topology(retry.FeaturesOf(version.AtLeast))
+	t := n.Topology(retry.FeaturesOf(version))
 	destinations := []string{"orders", "eu.orders", "0.orders"}
 	for _, name := range destinations {
 		queue := prefix + " " + name

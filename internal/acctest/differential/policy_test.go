@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -259,7 +259,7 @@ func (r random) queues() []topology.Queue {
 }
 
 // policies are policies and operator policies with priorities that all differ.
-func (r random) policies(v broker.Version) []topology.Policy {
+func (r random) policies(v abilities.Version) []topology.Policy {
 	applyTo := []string{topology.ApplyToAll, topology.ApplyToQueues, topology.ApplyToQueues, topology.ApplyToExchanges}
 	if v.AtLeast("3.12.0") {
 		applyTo = append(applyTo, topology.ApplyToClassicQueues, topology.ApplyToQuorumQueues, topology.ApplyToStreams)
@@ -280,7 +280,7 @@ func (r random) policies(v broker.Version) []topology.Policy {
 }
 
 // definition draws keys that the version accepts.
-func (r random) definition(operator bool, v broker.Version) topology.Arguments {
+func (r random) definition(operator bool, v abilities.Version) topology.Arguments {
 	definition := topology.Arguments{}
 	for len(definition) == 0 || r.chance(40) {
 		key := pick(r, policyKeys...)
@@ -363,7 +363,7 @@ type policyKey struct {
 	from, before string
 }
 
-func (k policyKey) accepted(v broker.Version) bool {
+func (k policyKey) accepted(v abilities.Version) bool {
 	return v.AtLeast(k.from) && (k.before == "" || !v.AtLeast(k.before))
 }
 

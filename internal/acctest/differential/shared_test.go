@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology/simulator"
@@ -14,8 +14,8 @@ import (
 // sharedCase is a set of shared tiers with queues of every kind attached to it,
 // whose names are parts of each other, and one whose way back is missing; and
 // messages for them, some of which go to two.
-func sharedCase(r random, prefix string, version broker.Version) testCase {
-	f := retry.FeaturesOf(version.AtLeast)
+func sharedCase(r random, prefix string, version abilities.Version) testCase {
+	f := retry.FeaturesOf(version)
 	tiers := retry.NewShared(prefix + " tiers")
 	tiers.Delays = r.delays(4)
 	tiers.QueueType, tiers.DeadLetterStrategy = r.kind()
@@ -87,8 +87,8 @@ func (r random) attachment(tiers, queue string) retry.Attachment {
 
 // heldBackCase is a chain of strategy "delayed_exchange" with its two processes,
 // and a message for it.
-func heldBackCase(r random, prefix string, version broker.Version) testCase {
-	f := retry.FeaturesOf(version.AtLeast)
+func heldBackCase(r random, prefix string, version abilities.Version) testCase {
+	f := retry.FeaturesOf(version)
 	c := retry.Chain{
 		Name: prefix, Strategy: retry.DelayedExchange, Delays: r.delays(4), Work: retry.WorkQueue{Name: prefix},
 		Parking: retry.ParkingQueue{Name: prefix + ".parking"}, Policy: retry.PolicySettings{Priority: retry.DefaultPriority},

@@ -69,7 +69,7 @@ func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		diagnostics.AddError(&resp.Diagnostics, "Virtual Host Not Audited", err)
 		return
 	}
-	m.show(broker.Version, findings)
+	m.show(broker.Version.String(), findings)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 }
 
@@ -80,7 +80,7 @@ func (d *auditDataSource) broker(ctx context.Context) (audit.Broker, error) {
 		return audit.Broker{}, err
 	}
 	deprecated, err := d.data.Client.DeprecatedFeatures(ctx)
-	return audit.Broker{Version: info.Version.String(), AtLeast: info.Version.AtLeast, Deprecated: deprecated}, err
+	return audit.Broker{Version: info.Version, Deprecated: deprecated}, err
 }
 
 // shovels are the virtual host's, or why they are not known.

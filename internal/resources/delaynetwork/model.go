@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/delay"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
@@ -78,8 +79,8 @@ func (m *model) unit() time.Duration {
 	return 0
 }
 
-func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, atLeast func(version string) bool) error {
-	n, features, err := delay.Read(m.Name.ValueString(), in, atLeast)
+func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilities.Version) error {
+	n, features, err := delay.Read(m.Name.ValueString(), in, version)
 	if errors.Is(err, delay.ErrNoNetwork) {
 		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
 			"Virtual host %q holds no level of a delay network named %q, such as the queue %s. "+

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
@@ -75,9 +76,9 @@ func (m *model) attachment() retry.Attachment {
 	return a
 }
 
-func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, atLeast func(version string) bool) error {
+func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilities.Version) error {
 	tiers, queue := m.Tiers.ValueString(), m.Queue.ValueString()
-	a, features, err := retry.ReadAttachment(tiers, queue, in, atLeast)
+	a, features, err := retry.ReadAttachment(tiers, queue, in, version)
 	if errors.Is(err, retry.ErrNotAttached) {
 		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
 			"Virtual host %q holds nothing that attaches a queue %q to retry tiers %q, such as a binding of the exchange %s. Check the parts of the "+

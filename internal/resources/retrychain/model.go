@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
@@ -210,9 +211,9 @@ func bindings(list types.List) []retry.SourceBinding {
 	return bindings
 }
 
-func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, atLeast func(version string) bool) error {
+func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilities.Version) error {
 	name, vhost := m.Name.ValueString(), m.VHost.ValueString()
-	c, features, err := retry.Read(name, in, atLeast)
+	c, features, err := retry.Read(name, in, version)
 	var contradiction *retry.NotAChainError
 	switch {
 	case errors.As(err, &contradiction):

@@ -14,6 +14,7 @@ import (
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
@@ -215,10 +216,8 @@ func fitting(b *rabbit.Broker, p foreignPolicy, i int) (variant, bool) {
 }
 
 func atLeast(b *rabbit.Broker, version string) bool {
-	var major, minor, wantMajor, wantMinor int
-	_, err := fmt.Sscanf(b.Version+" "+version, "%d.%d", &major, &minor)
-	_, err2 := fmt.Sscanf(version, "%d.%d", &wantMajor, &wantMinor)
-	return err == nil && err2 == nil && (major > wantMajor || major == wantMajor && minor >= wantMinor)
+	v, err := abilities.Parse(b.Version)
+	return err == nil && v.AtLeast(version)
 }
 
 func foreignPolicyHarms(t *testing.T, b *rabbit.Broker, v variant, p foreignPolicy, operator bool) {

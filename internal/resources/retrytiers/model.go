@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -63,9 +64,9 @@ func (m *model) chain() retry.Chain {
 	return c
 }
 
-func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, atLeast func(version string) bool) error {
+func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilities.Version) error {
 	name, vhost := m.Name.ValueString(), m.VHost.ValueString()
-	c, features, err := retry.ReadShared(name, in, atLeast)
+	c, features, err := retry.ReadShared(name, in, version)
 	var contradiction *retry.NotAChainError
 	switch {
 	case errors.Is(err, retry.ErrNoChain):
