@@ -58,8 +58,8 @@ locals {
     chains = [for key, chain in rabbitmq_retry_chain.all : {
       name        = chain.name
       strategy    = chain.strategy
-      attempts    = chain.attempts
-      total_delay = chain.total_delay
+      attempts    = length(chain.delays) + 1
+      total_delay = reverse(provider::rabbitmq::retry_schedule(chain.delays))[0].elapsed
       work        = chain.work_queue.name
       parking     = chain.parking_queue.name
       tiers       = [for tier in chain.tiers : { delay = tier.delay, queue = tier.queue }]

@@ -99,6 +99,13 @@ type Model interface {
 	Import(in *topology.Topology, f *Facts, version abilities.Version) error
 }
 
+// DeclaringModel is a model that shows with which arguments a queue is declared.
+type DeclaringModel interface {
+	Model
+	// SetDeclared takes them from what is wanted, which is nil while nobody knows it.
+	SetDeclared(wanted *topology.Topology)
+}
+
 // Change is an attribute that cannot change in place.
 type Change struct {
 	Attribute, Reason string

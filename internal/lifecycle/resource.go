@@ -93,7 +93,11 @@ func (r *Resource) complete(m, prior Model, f *Facts) {
 	m.Complete(prior, f)
 	r.setID(m)
 	m.SetOutputs()
-	base.Topology = plannedTopology(m, f)
+	wanted := wantedTopology(m, f)
+	base.Topology = plannedTopology(m, f, wanted)
+	if declaring, is := m.(DeclaringModel); is {
+		declaring.SetDeclared(wanted)
+	}
 	draining, drains := m.(DrainingModel)
 	if !drains {
 		return
@@ -104,10 +108,10 @@ func (r *Resource) complete(m, prior Model, f *Facts) {
 	}
 }
 
-func plannedTopology(m Model, f *Facts) types.Object {
-	unknown := types.ObjectUnknown(values.LinesTypes)
+// wantedTopology is nil while it is not known.
+func wantedTopology(m Model, f *Facts) *topology.Topology {
 	if !m.Known() {
-		return unknown
+		return nil
 	}
 	broker := f != nil
 	if !broker {
@@ -116,10 +120,20 @@ func plannedTopology(m Model, f *Facts) types.Object {
 	s := m.Subject(f)
 	isError := func(p retry.Problem) bool { return !p.Warning }
 	if !broker && s.DependsOnBroker() || slices.ContainsFunc(s.Problems(), isError) {
-		return unknown
+		return nil
 	}
-	planned := values.LinesValue(s.Topology().Lines(nil))
-	if attacher, is := s.(Attacher); is && attacher.Attaches() && f.WorkType == "" {
+	return s.Topology()
+}
+
+func plannedTopology(m Model, f *Facts, wanted *topology.Topology) types.Object {
+	if wanted == nil {
+		return types.ObjectUnknown(values.LinesTypes)
+	}
+	planned := values.LinesValue(wanted.Lines(nil))
+	if f == nil {
+		f = &Facts{}
+	}
+	if attacher, is := m.Subject(f).(Attacher); is && attacher.Attaches() && f.WorkType == "" {
 		return values.WithUnknownPolicies(planned)
 	}
 	return planned
@@ -185,6 +199,9 @@ func (r *Resource) readTopology(ctx context.Context, m Model, f *Facts, diags *d
 	wanted := s.Topology()
 	rest, draining := split(s, actual, wanted)
 	m.Base().Topology = values.LinesValue(rest.Lines(wanted))
+	if declaring, is := m.(DeclaringModel); is {
+		declaring.SetDeclared(wanted)
+	}
 	if model, drains := m.(DrainingModel); drains {
 		*model.DrainingTiers() = TierNames(draining)
 	}

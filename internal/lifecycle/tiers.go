@@ -54,16 +54,3 @@ func containsAll(wanted, have map[string]string) bool {
 	}
 	return true
 }
-
-// Schedule returns the number of attempts and the sum of delays, unknown as far as the delays
-// are.
-func Schedule(delays types.List) (attempts types.Int64, total types.String) {
-	if delays.IsUnknown() {
-		return types.Int64Unknown(), types.StringUnknown()
-	}
-	attempts, total = types.Int64Value(int64(len(delays.Elements())+1)), types.StringUnknown()
-	if known := values.DurationsOf(delays); len(known) == len(delays.Elements()) {
-		total = types.StringValue(retry.FormatDuration(retry.Chain{Delays: known}.TotalDelay()))
-	}
-	return attempts, total
-}

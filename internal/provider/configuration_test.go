@@ -42,9 +42,9 @@ func TestUnknownConfigurationIsNotEmpty(t *testing.T) {
 				t.Fatal(p.Diagnostics)
 			}
 			for path, want := range map[string]any{
-				"id": "orders@/", "attempts": int64(3), "total_delay": "6s",
-				"retry_exchange": "orders.retry", "tiers[1].queue": "orders.attempt.5s",
+				"id": "orders@/", "retry_exchange": "orders.retry", "tiers[1].queue": "orders.attempt.5s",
 				"topology": protocol.Unknown, "work_queue.delivery_limit": protocol.Unknown,
+				"work_queue.effective_delivery_limit": protocol.Unknown, "work_queue_arguments": protocol.Unknown,
 			} {
 				if got := protocol.Go(protocol.At(p.Planned, path)); got != want {
 					t.Errorf("%s is planned as %v, expected %v", path, got, want)

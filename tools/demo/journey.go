@@ -71,12 +71,12 @@ func fail(ctx context.Context, w *worker.Worker, c chain, start time.Time) error
 	return consume(ctx, w, c, func(d worker.Delivery) worker.Outcome {
 		attempt++
 		say("%5.1f s  attempt %d of %d: from queue %s through exchange %s, key %s%s: rejected", time.Since(start).Seconds(),
-			attempt, c.Attempts, d.Queue, d.Exchange, d.RoutingKey, lastDeath(d))
+			attempt, c.attempts(), d.Queue, d.Exchange, d.RoutingKey, lastDeath(d))
 		if attempt <= len(c.Tiers) {
 			go reportWait(ctx, w, c.Tiers[attempt-1].Queue, c.Tiers[attempt-1].Delay, start)
 		}
 		return worker.Reject
-	}, c.Attempts)
+	}, c.attempts())
 }
 
 // consume handles as many deliveries of the work queue as it is told.

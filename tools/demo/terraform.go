@@ -61,6 +61,9 @@ func prepareTerraform(t toolsOrError, b demoBroker) (*terraform, error) {
 	return &terraform{Workspace: workspace, strategy: b.strategy()}, nil
 }
 
+// attempts is how often a message that always fails is delivered.
+func (c chain) attempts() int { return len(c.Tiers) + 1 }
+
 // chain is what the demo uses of the resource's attributes.
 type chain struct {
 	Name      string `json:"name"`
@@ -71,8 +74,7 @@ type chain struct {
 	ParkingQueue struct {
 		Name string `json:"name"`
 	} `json:"parking_queue"`
-	Attempts int `json:"attempts"`
-	Tiers    []struct {
+	Tiers []struct {
 		Delay string `json:"delay"`
 		Queue string `json:"queue"`
 	} `json:"tiers"`

@@ -24,5 +24,5 @@ resource "rabbitmq_retry_tiers" "standard" {
 
 output "parking_queue" {
   description = "To be watched: what is here needs a person."
-  value       = rabbitmq_retry_tiers.standard.parking_queue
+  value       = rabbitmq_retry_tiers.standard.parking_queue.name
 }

@@ -36,6 +36,9 @@ type model struct {
 	Arguments          jsontypes.Normalized `tfsdk:"arguments"`
 	Policy             types.Object         `tfsdk:"policy"`
 	OnDetach           types.String         `tfsdk:"on_detach"`
+
+	EffectiveLimit     types.Int64          `tfsdk:"effective_delivery_limit"`
+	WorkQueueArguments jsontypes.Normalized `tfsdk:"work_queue_arguments"`
 }
 
 func (m *model) Names() []types.String { return []types.String{m.Tiers, m.Queue} }
@@ -117,6 +120,11 @@ func (m *model) Complete(_ lifecycle.Model, f *lifecycle.Facts) {
 
 // SetOutputs has nothing to set.
 func (m *model) SetOutputs() {}
+
+// SetDeclared is for [lifecycle.DeclaringModel].
+func (m *model) SetDeclared(wanted *topology.Topology) {
+	m.WorkQueueArguments, m.EffectiveLimit = attribute.Declared(wanted, m.Queue.ValueString())
+}
 
 func (m *model) completeQueueType() types.String {
 	switch {

@@ -103,7 +103,9 @@ func removal() map[string]schema.Attribute {
 
 func outputs() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"id": lifecycle.TextOutput("`tiers/queue@vhost`, as an import takes it. `%`, `@` and, in the first two parts, `/` are percent-encoded."),
+		"id":                       lifecycle.TextOutput("`tiers/queue@vhost`, as an import takes it. `%`, `@` and, in the first two parts, `/` are percent-encoded."),
+		"effective_delivery_limit": attribute.EffectiveLimit(),
+		"work_queue_arguments":     attribute.WorkQueueArguments("rabbitmq_retry_attachment.orders"),
 		"topology": lifecycle.TopologyAttribute("Every object of the attachment", "Always empty: the exchanges belong to the tiers.",
 			"The queue, if the attachment declares it: type and arguments by name.", "The way back from the tiers: routing key by `source -> destination`.",
 			"The policy that attaches an existing queue, and, after a refresh, policies of others that endanger its messages."),

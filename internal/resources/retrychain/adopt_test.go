@@ -187,7 +187,7 @@ func differences() map[string]difference {
 		"one delay more": {
 			change: func(h *handMade) { h.addTier("orders.retry.2s", "3s", 3000) },
 			plan: []string{
-				"attempts", "delays", "draining", "tiers", "total_delay",
+				"delays", "draining", "tiers",
 				"bindings ~ orders.retry -> orders.parking",
 				"bindings - orders.retry -> orders.retry.3s", "bindings - orders.return.3s -> orders",
 				"exchanges - orders.return.3s", "queues - orders.retry.3s",
@@ -196,7 +196,7 @@ func differences() map[string]difference {
 		"one delay less": {
 			config: map[string]any{"delays": []any{"1s", "2s", "3s"}},
 			plan: []string{
-				"attempts", "delays", "tiers", "total_delay",
+				"delays", "tiers",
 				"bindings ~ orders.retry -> orders.parking",
 				"bindings + orders.retry -> orders.retry.3s", "bindings + orders.return.3s -> orders",
 				"exchanges + orders.return.3s", "queues + orders.retry.3s",
@@ -307,7 +307,7 @@ func keyDifferences() map[string]difference {
 		"one delay less": {
 			config: map[string]any{"delays": []any{"1s", "2s", "2s"}},
 			plan: []string{
-				"attempts", "delays", "tiers", "total_delay",
+				"delays", "tiers",
 				"bindings + orders.retry.keys -> orders.attempt.2s.2 (orders.attempt.2s)",
 				"bindings + orders.retry.keys -> orders.parking (orders.attempt.2s.2)",
 				"bindings - orders.retry.keys -> orders.parking (orders.attempt.2s)",

@@ -185,7 +185,7 @@ func testTest(t *testing.T, b *rabbit.Broker, vhost string) {
 run "plan" {
   command = plan
   assert {
-    condition     = rabbitmq_retry_chain.orders.attempts == 3 && rabbitmq_retry_chain.orders.total_delay == "3s"
+    condition     = rabbitmq_retry_chain.orders.tiers[1].delay == "2s" && rabbitmq_retry_chain.orders.work_queue.name == "orders"
     error_message = "wrong schedule"
   }
   assert {
@@ -214,7 +214,7 @@ func testMock(t *testing.T, b *rabbit.Broker, vhost string) {
 mock_provider "rabbitmq" {
   mock_resource "rabbitmq_retry_chain" {
     defaults = {
-      attempts = 3
+      tiers    = [{ delay = "1s", queue = "orders.retry.1s" }]
       topology = { exchanges = {}, queues = { "orders" = "a mocked line" }, bindings = {}, policies = {} }
     }
   }
@@ -222,12 +222,12 @@ mock_provider "rabbitmq" {
 
 run "mocked" {
   assert {
-    condition     = rabbitmq_retry_chain.orders.name == "orders" && rabbitmq_retry_chain.orders.attempts == 3
+    condition     = rabbitmq_retry_chain.orders.name == "orders" && rabbitmq_retry_chain.orders.tiers[0].queue == "orders.retry.1s"
     error_message = "the defaults are not used"
   }
   assert {
-    condition     = length(rabbitmq_retry_chain.orders.tiers) == 0
-    error_message = "a mock makes no tiers"
+    condition     = rabbitmq_retry_chain.orders.parking_queue.name != null
+    error_message = "a mock makes up the parking queue"
   }
   assert {
     condition     = keys(rabbitmq_retry_chain.orders.topology.queues) == tolist(["orders"]) && length(rabbitmq_retry_chain.orders.topology.exchanges) == 0
@@ -292,10 +292,10 @@ func testShow(t *testing.T, b *rabbit.Broker, vhost string) {
 		}
 	}
 	parse(t, acctest.Run(t, w, "show", "-json"), &state)
-	if all := state.Values.Root.Resources; len(all) != 1 || all[0].Address != address || all[0].Values["attempts"] != 3.0 {
+	if all := state.Values.Root.Resources; len(all) != 1 || all[0].Address != address || all[0].Values["retry_exchange"] != "orders.retry" {
 		t.Errorf("the state as JSON holds %v", all)
 	}
-	expectText(t, acctest.Run(t, w, "show", "-no-color"), "attempts = 3", `"orders.parking" = "fanout"`)
+	expectText(t, acctest.Run(t, w, "show", "-no-color"), `retry_exchange = "orders.retry"`, `"orders.parking" = "fanout"`)
 	expectText(t, ask(t, w, address+".tiers[1].queue"), tier(b))
 	expectText(t, ask(t, w, "keys("+address+".topology.queues)"), "orders.parking")
 }

@@ -32,18 +32,18 @@ type model struct {
 	ParkingQueue       types.Object `tfsdk:"parking_queue"`
 	Policy             types.Object `tfsdk:"policy"`
 
-	Attempts        types.Int64  `tfsdk:"attempts"`
-	TotalDelay      types.String `tfsdk:"total_delay"`
-	Tiers           types.List   `tfsdk:"tiers"`
-	RetryExchange   types.String `tfsdk:"retry_exchange"`
-	RedriveExchange types.String `tfsdk:"redrive_exchange"`
-	Draining        types.List   `tfsdk:"draining"`
+	Tiers              types.List           `tfsdk:"tiers"`
+	WorkQueueArguments jsontypes.Normalized `tfsdk:"work_queue_arguments"`
+	RetryExchange      types.String         `tfsdk:"retry_exchange"`
+	RedriveExchange    types.String         `tfsdk:"redrive_exchange"`
+	Draining           types.List           `tfsdk:"draining"`
 }
 
 type workQueueModel struct {
 	Name                 types.String         `tfsdk:"name"`
 	Ownership            types.String         `tfsdk:"ownership"`
 	DeliveryLimit        types.Int64          `tfsdk:"delivery_limit"`
+	EffectiveLimit       types.Int64          `tfsdk:"effective_delivery_limit"`
 	MessageTTL           types.String         `tfsdk:"message_ttl"`
 	MaxLength            types.Int64          `tfsdk:"max_length"`
 	MaxLengthBytes       types.Int64          `tfsdk:"max_length_bytes"`
@@ -66,9 +66,8 @@ type parkingQueueModel struct {
 }
 
 type tierModel struct {
-	Delay          types.String `tfsdk:"delay"`
-	Queue          types.String `tfsdk:"queue"`
-	ReturnExchange types.String `tfsdk:"return_exchange"`
+	Delay types.String `tfsdk:"delay"`
+	Queue types.String `tfsdk:"queue"`
 }
 
 var (
@@ -76,7 +75,7 @@ var (
 		"exchange": types.StringType, "routing_key": types.StringType, "arguments": jsontypes.NormalizedType{},
 	}
 	workQueueTypes = map[string]attr.Type{
-		"name": types.StringType, "ownership": types.StringType, "delivery_limit": types.Int64Type,
+		"name": types.StringType, "ownership": types.StringType, "delivery_limit": types.Int64Type, "effective_delivery_limit": types.Int64Type,
 		"message_ttl": types.StringType, "max_length": types.Int64Type, "max_length_bytes": types.Int64Type,
 		"overflow": types.StringType, "single_active_consumer": types.BoolType, "arguments": jsontypes.NormalizedType{},
 		"bindings": types.ListType{ElemType: types.ObjectType{AttrTypes: bindingTypes}},
@@ -84,7 +83,7 @@ var (
 	parkingQueueTypes = map[string]attr.Type{
 		"name": types.StringType, "ownership": types.StringType, "message_ttl": types.StringType,
 	}
-	tierTypes = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType, "return_exchange": types.StringType}
+	tierTypes = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType}
 )
 
 // workQueue reads the nested attribute; a null or unknown one has only null
@@ -95,6 +94,7 @@ func (m *model) workQueue() workQueueModel {
 		Name:                 values.Part[types.String](parts, "name"),
 		Ownership:            values.Part[types.String](parts, "ownership"),
 		DeliveryLimit:        values.Part[types.Int64](parts, "delivery_limit"),
+		EffectiveLimit:       values.Part[types.Int64](parts, "effective_delivery_limit"),
 		MessageTTL:           values.Part[types.String](parts, "message_ttl"),
 		MaxLength:            values.Part[types.Int64](parts, "max_length"),
 		MaxLengthBytes:       values.Part[types.Int64](parts, "max_length_bytes"),
@@ -111,7 +111,7 @@ func (m *model) workQueue() workQueueModel {
 
 func (w workQueueModel) object() types.Object {
 	return types.ObjectValueMust(workQueueTypes, map[string]attr.Value{
-		"name": w.Name, "ownership": w.Ownership, "delivery_limit": w.DeliveryLimit, "message_ttl": w.MessageTTL,
+		"name": w.Name, "ownership": w.Ownership, "delivery_limit": w.DeliveryLimit, "effective_delivery_limit": w.EffectiveLimit, "message_ttl": w.MessageTTL,
 		"max_length": w.MaxLength, "max_length_bytes": w.MaxLengthBytes, "overflow": w.Overflow,
 		"single_active_consumer": w.SingleActiveConsumer, "arguments": w.Arguments, "bindings": w.Bindings,
 	})
@@ -140,7 +140,7 @@ func (b bindingModel) object() types.Object {
 
 func (t tierModel) object() types.Object {
 	return types.ObjectValueMust(tierTypes, map[string]attr.Value{
-		"delay": t.Delay, "queue": t.Queue, "return_exchange": t.ReturnExchange,
+		"delay": t.Delay, "queue": t.Queue,
 	})
 }
 
@@ -149,7 +149,25 @@ func (m *model) Names() []types.String { return []types.String{m.Name} }
 func (m *model) DrainingTiers() *types.List { return &m.Draining }
 
 func (m *model) Known() bool {
-	return values.Known(m.Name, m.Delays, m.VHost, m.Strategy, m.CountHeader, m.QueueType, m.DeadLetterStrategy, m.WorkQueue, m.ParkingQueue, m.Policy)
+	return values.Known(m.Name, m.Delays, m.VHost, m.Strategy, m.CountHeader, m.QueueType, m.DeadLetterStrategy, m.withLimit(types.Int64Null()),
+		m.ParkingQueue, m.Policy)
+}
+
+// SetDeclared is for [lifecycle.DeclaringModel].
+func (m *model) SetDeclared(wanted *topology.Topology) {
+	arguments, limit := attribute.Declared(wanted, m.workQueue().Name.ValueString())
+	m.WorkQueueArguments, m.WorkQueue = arguments, m.withLimit(limit)
+}
+
+// withLimit is the work queue with another effective limit, which is the only part that is
+// no input.
+func (m *model) withLimit(effective types.Int64) types.Object {
+	if m.WorkQueue.IsNull() || m.WorkQueue.IsUnknown() {
+		return m.WorkQueue
+	}
+	w := m.workQueue()
+	w.EffectiveLimit = effective
+	return w.object()
 }
 
 // KnowsWorkQueue is for [lifecycle.Looker].

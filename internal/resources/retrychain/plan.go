@@ -26,7 +26,6 @@ func (m *model) Complete(prior lifecycle.Model, f *lifecycle.Facts) {
 
 func (m *model) SetOutputs() {
 	m.setNames()
-	m.Attempts, m.TotalDelay = lifecycle.Schedule(m.Delays)
 	m.setTiers()
 }
 
@@ -199,9 +198,8 @@ func (m *model) setTiers() {
 	tiers := make([]attr.Value, 0, len(c.Delays))
 	for _, t := range c.Tiers() {
 		tiers = append(tiers, tierModel{
-			Delay:          types.StringValue(retry.FormatDuration(t.Delay)),
-			Queue:          types.StringValue(t.Queue),
-			ReturnExchange: types.StringValue(t.Return),
+			Delay: types.StringValue(retry.FormatDuration(t.Delay)),
+			Queue: types.StringValue(t.Queue),
 		}.object())
 	}
 	m.Tiers = types.ListValueMust(types.ObjectType{AttrTypes: tierTypes}, tiers)

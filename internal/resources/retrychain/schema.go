@@ -116,6 +116,7 @@ func workQueueSchema() schema.Attribute {
 					"Default: `20` for quorum queues on RabbitMQ 3.13.3 or later, else none; with strategy `delayed_retry` it follows from the delays.",
 				Validators: []validator.Int64{int64validator.AtLeast(retry.Unlimited)},
 			},
+			"effective_delivery_limit": attribute.EffectiveLimit(),
 			"message_ttl": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "How long a message may wait in the work queue before it is parked, such as `1h`. Default: for ever.",
@@ -199,22 +200,15 @@ func parkingQueueSchema() schema.Attribute {
 func outputs() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"id": lifecycle.TextOutput("`name@vhost`, as an import takes it. `%` and `@` inside the two parts are percent-encoded."),
-		"attempts": schema.Int64Attribute{
-			Computed:            true,
-			MarkdownDescription: "How often a message that always fails is delivered: the number of delays and one.",
+		// No nested attribute: Terraform's mock_provider cannot fill one that is computed.
+		"tiers": schema.ListAttribute{
+			Computed: true, ElementType: types.ObjectType{AttrTypes: tierTypes},
+			MarkdownDescription: "Retries in order: `delay`, the wait in its shortest form, and `queue`, in which messages wait. Empty with strategy `delayed_retry`. " +
+				"The number of deliveries before parking is `length(delays) + 1`; see the function `retry_schedule` for times.",
 		},
-		"total_delay": lifecycle.TextOutput("Sum of all delays."),
-		"tiers": schema.ListNestedAttribute{
-			Computed:            true,
-			MarkdownDescription: "The waits in their order.",
-			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"delay":           schema.StringAttribute{Computed: true, MarkdownDescription: "The wait, in its shortest form."},
-				"queue":           schema.StringAttribute{Computed: true, MarkdownDescription: "Queue in which messages wait."},
-				"return_exchange": schema.StringAttribute{Computed: true, MarkdownDescription: "Exchange through which they come back."},
-			}},
-		},
-		"retry_exchange":   lifecycle.TextOutput("Exchange that leads to the tiers: the dead-letter exchange of the work queue, and with strategy `republish` the exchange that your process publishes to. Null with the strategies `delayed_retry` and `delayed_exchange`, which have no tiers."),
-		"redrive_exchange": lifecycle.TextOutput("Publish here what was taken out of the parking queue: it goes to the work queue with its routing key and starts again at the first attempt."),
+		"work_queue_arguments": attribute.WorkQueueArguments("rabbitmq_retry_chain.orders"),
+		"retry_exchange":       lifecycle.TextOutput("Exchange that leads to the tiers: the dead-letter exchange of the work queue, and with strategy `republish` the exchange that your process publishes to. Null with the strategies `delayed_retry` and `delayed_exchange`, which have no tiers."),
+		"redrive_exchange":     lifecycle.TextOutput("Publish here what was taken out of the parking queue: it goes to the work queue with its routing key and starts again at the first attempt."),
 		"draining": schema.ListAttribute{
 			Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Queues of delays that were removed and that still hold messages, or may hold some. Nothing enters them any more, and their messages come back when their delay " +

@@ -38,34 +38,34 @@ var unknownValues = []unknownValue{
 		attributes: map[string]string{"name": "%s"},
 		unknown:    []string{"name", "id", "tiers", "topology", "retry_exchange", "redrive_exchange", "work_queue.name", "parking_queue.name"},
 		known: map[string]knownvalue.Check{
-			"attempts": knownvalue.Int64Exact(3), "total_delay": knownvalue.StringExact("1s200ms"), "work_queue.ownership": knownvalue.StringExact("chain"),
+			"work_queue.ownership": knownvalue.StringExact("chain"),
 		},
 	},
 	{
 		name: "delay", value: `"1s"`, other: `"1500ms"`,
 		attributes: map[string]string{"delays": `["200ms", %s]`},
-		unknown:    []string{"delays.1", "total_delay", "tiers", "topology"},
+		unknown:    []string{"delays.1", "tiers", "topology"},
 		known: map[string]knownvalue.Check{
-			"attempts": knownvalue.Int64Exact(3), "delays.0": knownvalue.StringExact("200ms"), "work_queue.name": knownvalue.StringExact("orders"),
+			"delays.0": knownvalue.StringExact("200ms"), "work_queue.name": knownvalue.StringExact("orders"),
 		},
 	},
 	{
 		name: "delays", value: `["200ms", "1s"]`, other: `["1s", "200ms", "300ms"]`,
 		attributes: map[string]string{"delays": `%s`},
-		unknown:    []string{"delays", "attempts", "total_delay", "tiers", "topology"},
+		unknown:    []string{"delays", "tiers", "topology"},
 		known:      map[string]knownvalue.Check{"retry_exchange": knownvalue.StringExact("orders.retry"), "parking_queue.name": knownvalue.StringExact("orders.parking")},
 	},
 	{
 		name: "queue_type", value: `"classic"`,
 		attributes: map[string]string{"queue_type": "%s"},
 		unknown:    []string{"queue_type", "dead_letter_strategy", "work_queue.delivery_limit", "topology"},
-		known:      map[string]knownvalue.Check{"attempts": knownvalue.Int64Exact(3), "tiers": knownvalue.ListSizeExact(2), "work_queue.name": knownvalue.StringExact("orders")},
+		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "work_queue.name": knownvalue.StringExact("orders")},
 	},
 	{
 		name: "strategy", value: `"routing_key"`,
 		attributes: map[string]string{"strategy": "%s"},
 		unknown:    []string{"strategy", "tiers", "topology", "work_queue.delivery_limit", "retry_exchange"},
-		known:      map[string]knownvalue.Check{"attempts": knownvalue.Int64Exact(3), "redrive_exchange": knownvalue.StringExact("orders.redrive")},
+		known:      map[string]knownvalue.Check{"redrive_exchange": knownvalue.StringExact("orders.redrive")},
 	},
 	{
 		name: "dead_letter_strategy", value: `"at-most-once"`,
@@ -83,7 +83,7 @@ var unknownValues = []unknownValue{
 		name: "work_queue", value: `{ name = "jobs" }`,
 		attributes: map[string]string{"work_queue": "{ name = %s.name, bindings = [] }"},
 		unknown:    []string{"work_queue.name", "topology"},
-		known:      map[string]knownvalue.Check{"attempts": knownvalue.Int64Exact(3)},
+		known:      map[string]knownvalue.Check{},
 	},
 	{
 		name: "work_queue.ownership", value: `"application"`,
@@ -130,7 +130,7 @@ var unknownValues = []unknownValue{
 		name:       "vhost",
 		attributes: map[string]string{"vhost": "%s"},
 		unknown:    []string{"vhost", "id", "topology"},
-		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "work_queue.name": knownvalue.StringExact("orders"), "attempts": knownvalue.Int64Exact(3)},
+		known:      map[string]knownvalue.Check{"tiers": knownvalue.ListSizeExact(2), "work_queue.name": knownvalue.StringExact("orders")},
 	},
 }
 

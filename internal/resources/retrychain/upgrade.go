@@ -12,13 +12,19 @@ func from0(state upgrade.State) {
 	state.Object("topology").Add(map[string]any{"policies": map[string]any{}})
 }
 
-// from1 removes diagram, which is a function since version 2, writes ownership for
-// existing, and arguments for the headers of a binding.
+// from1 removes what follows from other attributes, writes ownership for existing and
+// arguments for the headers of a binding, and leaves to the next refresh what version 1
+// did not have.
 func from1(state upgrade.State) {
-	state.Remove("diagram")
+	state.Remove("diagram", "attempts", "total_delay")
+	state.Add(map[string]any{"work_queue_arguments": nil})
+	for _, tier := range state.Objects("tiers") {
+		tier.Remove("return_exchange")
+	}
 	work, parking := state.Object("work_queue"), state.Object("parking_queue")
 	attribute.UpgradeOwnership(work, ownedByChain)
 	attribute.UpgradeOwnership(parking, ownedByChain)
+	work.Add(map[string]any{"effective_delivery_limit": nil})
 	for _, binding := range work.Objects("bindings") {
 		binding.Rename("headers", "arguments")
 	}

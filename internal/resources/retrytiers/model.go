@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
@@ -20,11 +21,9 @@ type model struct {
 	QueueType          types.String `tfsdk:"queue_type"`
 	DeadLetterStrategy types.String `tfsdk:"dead_letter_strategy"`
 
-	Attempts       types.Int64  `tfsdk:"attempts"`
-	TotalDelay     types.String `tfsdk:"total_delay"`
 	RetryExchange  types.String `tfsdk:"retry_exchange"`
 	ReturnExchange types.String `tfsdk:"return_exchange"`
-	ParkingQueue   types.String `tfsdk:"parking_queue"`
+	ParkingQueue   types.Object `tfsdk:"parking_queue"`
 	Draining       types.List   `tfsdk:"draining"`
 }
 
@@ -45,14 +44,17 @@ func (m *model) Complete(prior lifecycle.Model, _ *lifecycle.Facts) {
 }
 
 func (m *model) SetOutputs() {
-	m.RetryExchange, m.ReturnExchange, m.ParkingQueue = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
+	m.RetryExchange, m.ReturnExchange, m.ParkingQueue = types.StringUnknown(), types.StringUnknown(), parkingQueue(types.StringUnknown())
 	if !m.Name.IsUnknown() {
 		c := retry.NewShared(m.Name.ValueString())
 		m.RetryExchange = types.StringValue(c.RetryExchange())
 		m.ReturnExchange = types.StringValue(c.ReturnExchange())
-		m.ParkingQueue = types.StringValue(c.Parking.Name)
+		m.ParkingQueue = parkingQueue(types.StringValue(c.Parking.Name))
 	}
-	m.Attempts, m.TotalDelay = lifecycle.Schedule(m.Delays)
+}
+
+func parkingQueue(name types.String) types.Object {
+	return types.ObjectValueMust(map[string]attr.Type{"name": types.StringType}, map[string]attr.Value{"name": name})
 }
 
 // chain converts the inputs, all of which must be known, to the domain.

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/upgrade"
 )
 
 var limits = lifecycle.Timeouts{Create: 5 * time.Minute, Read: 2 * time.Minute, Update: 5 * time.Minute, Delete: 5 * time.Minute}
@@ -13,10 +14,11 @@ var limits = lifecycle.Timeouts{Create: 5 * time.Minute, Read: 2 * time.Minute, 
 // NewResource returns the resource rabbitmq_retry_tiers.
 func NewResource() resource.Resource {
 	return lifecycle.New(lifecycle.Kind{
-		Type:     "retry_tiers",
-		Schema:   tiersSchema,
-		Timeouts: limits,
-		New:      func() lifecycle.Model { return &model{} },
+		Type:      "retry_tiers",
+		Schema:    tiersSchema,
+		Timeouts:  limits,
+		New:       func() lifecycle.Model { return &model{} },
+		Upgraders: upgrade.Upgraders(from0),
 		Identity: lifecycle.Identity{
 			Parts: []lifecycle.Part{{Name: "name", Description: "Name of the tiers."}},
 			VHost: "Virtual host of the tiers", Example: "retries@/",

@@ -18,6 +18,7 @@ import (
 
 func tiersSchema(ctx context.Context) schema.Schema {
 	return schema.Schema{
+		Version: 1,
 		MarkdownDescription: "Declares tiers and a parking queue that any number of work queues share, so that one team owns them and others attach their queues with `rabbitmq_retry_attachment`, " +
 			"also from other states. Neither changes the plan of the other.\n\n" +
 			"A work queue that has tiers of its own is simpler and safer: see `rabbitmq_retry_chain`. In shared tiers consumers see the name of the queue as routing key when a message comes back " +
@@ -51,11 +52,13 @@ func tiersSchema(ctx context.Context) schema.Schema {
 			"timeouts": limits.TimeoutsAttribute(ctx, ". It waits that long at most for removed delays to be over.", ", of which a proof that queues are empty takes 10 to 30 seconds."),
 
 			"id":              lifecycle.TextOutput("`name@vhost`, as an import takes it. `%` and `@` inside the two parts are percent-encoded."),
-			"attempts":        schema.Int64Attribute{Computed: true, MarkdownDescription: "How often a message that always fails is delivered: one more than there are delays."},
-			"total_delay":     lifecycle.TextOutput("Sum of all delays."),
 			"retry_exchange":  lifecycle.TextOutput("Exchange to which the dead letters of attached queues go."),
 			"return_exchange": lifecycle.TextOutput("Direct exchange to which attached queues are bound by their names. To give a parked message all attempts again, publish it here with its routing key, which is the name of its queue."),
-			"parking_queue":   lifecycle.TextOutput("Queue for messages that used up their attempts or died of something that is not retried, and for those whose queue is not attached any more. It should be watched; nothing consumes it."),
+			"parking_queue": schema.SingleNestedAttribute{
+				Computed:            true,
+				MarkdownDescription: "Queue for messages that used up their attempts or died of something that is not retried, and for those whose queue is not attached any more. It should be watched; nothing consumes it.",
+				Attributes:          map[string]schema.Attribute{"name": lifecycle.TextOutput("Name of the queue.")},
+			},
 			"draining": schema.ListAttribute{
 				Computed: true, ElementType: types.StringType,
 				MarkdownDescription: "Queues of delays that were removed and that still hold messages, or may hold some. Nothing enters them any more, and their messages come back when their delay " +
