@@ -76,14 +76,14 @@ var (
 	DelayedMessagePlugin = add(Ability{
 		In:      before("4.3.0"),
 		Does:    "can run the plugin rabbitmq_delayed_message_exchange, which keeps messages in Mnesia",
-		Source:  "release notes of 4.3.0: Mnesia is removed; the plugin is archived, its last release is for 4.2",
+		Source:  "4.3 has no Mnesia; the plugin is archived, its last release is 4.2.0",
 		Enables: []string{"`rabbitmq_retry_chain` with strategy `delayed_exchange`, with the plugin"},
 	})
 	// ConsumerTimeout is the consumer timeout of a queue in policies.
 	ConsumerTimeout = add(Ability{
 		In:     since("3.12.0"),
 		Does:   "takes a consumer timeout for each queue",
-		Source: "rabbit_policies: consumer-timeout; release notes of 3.12.0",
+		Source: "rabbit_policies: consumer-timeout",
 	})
 )
 
@@ -93,14 +93,14 @@ var (
 	DeprecatedFeatures = add(Ability{
 		In:      since("3.13.0"),
 		Does:    "reports the deprecated features that are in use",
-		Source:  "GET /api/deprecated-features/used, release notes of 3.13.0",
+		Source:  "documentation: Deprecated Features; `GET /api/deprecated-features/used`",
 		Enables: []string{"all findings of the rule `deprecated_feature` of `rabbitmq_retry_audit`"},
 	})
 	// RaftStatus is GET /api/queues/quorum/{vhost}/{queue}/status.
 	RaftStatus = add(Ability{
 		In:     since("4.0.0"),
 		Does:   "shows the Raft members of a quorum queue",
-		Source: "rabbit_mgmt_wm_quorum_queue_status, release notes of 4.0.1",
+		Source: "rabbit_quorum_queue:status/2; GET /api/queues/quorum/{vhost}/{queue}/status",
 	})
 	// FindsDownQueues: a request for one queue finds it while its node is down.
 	FindsDownQueues = add(Ability{
@@ -128,7 +128,7 @@ var (
 	IgnoresQueueMode = add(Ability{
 		In:     since("3.12.0"),
 		Does:   "ignores x-queue-mode",
-		Source: "release notes of 3.12.0: lazy mode is removed",
+		Source: "documentation: Classic Queues; no effect from 3.12 on",
 	})
 )
 

@@ -1,5 +1,6 @@
 // Command docs writes the documentation of the provider that the Terraform
-// Registry shows, from the schema, examples/ and templates/ to docs/.
+// Registry shows, from the schema, examples/, templates/ and the table of
+// internal/abilities to docs/.
 //
 //	go run ./tools/docs                  write docs/
 //	go run ./tools/docs -check           fail if docs/ is not what would be written
@@ -112,12 +113,16 @@ func generate(ctx context.Context, schemaFile, into string) error {
 			return err
 		}
 	}
-	return tfplugindocs(ctx, "generate",
+	err = tfplugindocs(ctx, "generate",
 		"--provider-name", "rabbitmq",
 		"--rendered-provider-name", "RabbitMQ",
 		"--providers-schema", schemaFile,
 		"--rendered-website-dir", into,
 	)
+	if err != nil {
+		return err
+	}
+	return insertAbilities(into)
 }
 
 // validate has the written documentation checked against the rules of the
