@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,7 @@ func TestAccToken(t *testing.T) {
 			t.Run("refused", b.testRefused)
 			t.Run("lifecycle", b.testLifecycle)
 			t.Run("expires", b.testExpires)
+			t.Run("secret", b.testSecret)
 		})
 	}
 }
@@ -264,6 +266,31 @@ func (b tokens) testExpires(t *testing.T) {
 	expectRefusal(t, found, token, "", "Login Refused", expired, "apply again")
 	if _, found := lasting.Apply(t, chain, lasting.Plan(t, chain, longer, created)); len(found) > 0 {
 		t.Error(found)
+	}
+}
+
+// testSecret applies through the CLI, with the token in the environment. Neither the output nor
+// the state nor the most detailed log shows it.
+func (b tokens) testSecret(t *testing.T) {
+	token, log := b.token(t, oauth.Full...), filepath.Join(t.TempDir(), "log")
+	w := acctest.Terraform(t, `resource "rabbitmq_retry_tiers" "secret" {
+  name   = "secret"
+  delays = ["1s"]
+}`)
+	w.Env = append(w.Env, "RABBITMQ_ENDPOINT="+b.Endpoint, "RABBITMQ_AMQP_ENDPOINT="+b.amqp(t).String(), "RABBITMQ_TOKEN="+token,
+		"TF_LOG=TRACE", "TF_LOG_PATH="+log)
+	shown := acctest.Run(t, w, "apply", "-auto-approve")
+	for _, name := range []string{log, filepath.Join(w.Dir, "terraform.tfstate")} {
+		text, err := os.ReadFile(name)
+		if err != nil || len(text) == 0 {
+			t.Fatal(name, err)
+		}
+		shown += string(text)
+	}
+	for _, part := range strings.Split(token, ".")[1:] { // the first part is no secret
+		if strings.Contains(shown, part) {
+			t.Error("a part of the token is shown")
+		}
 	}
 }
 
