@@ -10,13 +10,15 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 )
 
 // VHostAttribute is the attribute vhost; its default is the provider's. what names what
 // must be in the virtual host, such as "Virtual host of the tiers."
 func VHostAttribute(what string) schema.Attribute {
 	return schema.StringAttribute{
-		Optional: true, Computed: true, MarkdownDescription: what + " If it is not set, the provider's `vhost` applies. Default: `/`.",
+		Optional: true, Computed: true, MarkdownDescription: what + attribute.DefaultVHost,
 		Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 	}
 }

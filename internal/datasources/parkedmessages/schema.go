@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
@@ -42,7 +43,7 @@ func inputs() map[string]schema.Attribute {
 			Validators:          []validator.String{stringvalidator.LengthBetween(1, 255)},
 		},
 		"vhost": schema.StringAttribute{
-			Optional: true, Computed: true, MarkdownDescription: "Virtual host. Default: the provider's `vhost`, `/` without one.",
+			Optional: true, Computed: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
 		"limit": schema.Int64Attribute{

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/audit"
 )
 
@@ -21,7 +22,7 @@ func (d *auditDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			"No message is looked at and nothing is changed.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{
-				Optional: true, Computed: true, MarkdownDescription: "Virtual host. Default: the provider's `vhost`, `/` without one.",
+				Optional: true, Computed: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,
 				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 			},
 			"name_pattern": schema.StringAttribute{

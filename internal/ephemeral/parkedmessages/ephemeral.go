@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
@@ -70,7 +71,7 @@ func (r *resource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ep
 				Validators:          []validator.String{stringvalidator.LengthBetween(1, 255)},
 			},
 			"vhost": schema.StringAttribute{
-				Optional: true, Computed: true, MarkdownDescription: "Virtual host. Default: the provider's `vhost`, `/` without one.",
+				Optional: true, Computed: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,
 				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 			},
 			"filter": parked.FilterAttribute(),

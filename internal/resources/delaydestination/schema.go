@@ -7,6 +7,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 )
 
 func (r *destinationResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
@@ -42,7 +44,7 @@ func (r *destinationResource) Schema(_ context.Context, _ resource.SchemaRequest
 			},
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "Virtual host of the network and the queue. Default: the provider's `vhost`, `/` without one.",
+				MarkdownDescription: "Virtual host of the network and the queue." + attribute.DefaultVHost,
 				Validators:          notEmpty,
 			},
 			"id": schema.StringAttribute{

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
 )
@@ -37,8 +38,6 @@ var (
 	}
 )
 
-const vhostDescription = "Virtual host. Default: the provider's `vhost`, `/` without one."
-
 // inputs are the arguments of action and resource.
 func (k kind) inputs() map[string]schema.Attribute {
 	common := map[string]schema.Attribute{
@@ -47,7 +46,7 @@ func (k kind) inputs() map[string]schema.Attribute {
 			Validators: []validator.String{stringvalidator.LengthBetween(1, 255)},
 		},
 		"vhost": schema.StringAttribute{
-			Optional: true, MarkdownDescription: vhostDescription,
+			Optional: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
 		"filter": parked.FilterAttribute(),
@@ -102,7 +101,7 @@ func (k kind) ownInputs() map[string]schema.Attribute {
 func resourceInputs() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"vhost": schema.StringAttribute{
-			Optional: true, Computed: true, MarkdownDescription: vhostDescription,
+			Optional: true, Computed: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
 		"triggers": schema.MapAttribute{
