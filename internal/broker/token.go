@@ -136,12 +136,14 @@ func (c *Client) unlessExpired(endpoint string, err error) error {
 func (e *CredentialsError) tokenProblem() string {
 	switch {
 	case e.Expired != "":
-		return fmt.Sprintf("RabbitMQ at %s refuses the token: it %s; get a new one and apply again, and the next run continues", e.Endpoint, e.Expired)
+		return fmt.Sprintf("RabbitMQ at %s refuses the token: it %s; get a new one and apply again, and the next run continues",
+			e.Endpoint, e.Expired)
 	case strings.Contains(strings.ToLower(e.Reason), "management"):
-		return fmt.Sprintf("RabbitMQ at %s refuses the token: %s; add the scope %s, which admits it to the management API", e.Endpoint, e.Reason, tagScope("management"))
+		return fmt.Sprintf("RabbitMQ at %s refuses the token: %s; add the scope %s, which admits it to the management API",
+			e.Endpoint, e.Reason, tagScope("management"))
 	default:
-		return fmt.Sprintf("RabbitMQ at %s refuses the token: %s; check that the broker has the plugin rabbitmq_auth_backend_oauth2, trusts the token's issuer, "+
-			"and is in its audience (the broker's log says what is wrong)", e.Endpoint, e.Reason)
+		return fmt.Sprintf("RabbitMQ at %s refuses the token: %s; check that the broker has the plugin rabbitmq_auth_backend_oauth2, "+
+			"trusts the token's issuer, and is in its audience (the broker's log says what is wrong)", e.Endpoint, e.Reason)
 	}
 }
 
@@ -152,7 +154,8 @@ func tagScope(tag string) string { return "<resource_server_id>.tag:" + tag }
 // host.
 func permissionsFrom(vhost, user string, token bool) string {
 	if token {
-		return fmt.Sprintf("with scopes of the token such as <resource_server_id>.configure:%s/*/*, .write:%[1]s/*/* and .read:%[1]s/*/*", scopePart(vhost))
+		return fmt.Sprintf("with scopes of the token such as <resource_server_id>.configure:%s/*/*, .write:%[1]s/*/* and .read:%[1]s/*/*",
+			scopePart(vhost))
 	}
 	return "with: " + grantCommand(vhost, user)
 }
