@@ -1,3 +1,4 @@
+// Package diagnostics turns errors and problems into diagnostics of Terraform.
 package diagnostics
 
 import (

@@ -79,7 +79,11 @@ func (r *Resource) prepareCreate(ctx context.Context, req resource.CreateRequest
 // reloadExisting reads the virtual host again if the resource uses a queue of an
 // application: the same run may have created it after the virtual host was read.
 func (r *Resource) reloadExisting(m Model, s Subject) {
-	if attacher, is := s.(Attacher); is && attacher.UsesExisting() {
+	attacher, is := s.(Attacher)
+	if !is {
+		return
+	}
+	if work, parking := attacher.Queues(); work.Existing || parking.Existing {
 		r.data.Client.Reload(vhost(m))
 	}
 }

@@ -184,19 +184,20 @@ func NoPendingDeadLetters(ctx context.Context, client *broker.Client, vhost stri
 	if !is {
 		return nil
 	}
+	work, _ := attacher.Queues()
 	weakens := false
 	err := client.View(ctx, vhost, func(in *topology.Topology) { weakens = attacher.WeakensDeadLettering(in, wanted) })
 	if err != nil || !weakens {
 		return err
 	}
-	pending, counts, err := client.PendingDeadLetters(ctx, vhost, attacher.WorkQueue())
+	pending, counts, err := client.PendingDeadLetters(ctx, vhost, work.Name)
 	if err != nil {
 		return err
 	}
 	if pending > 0 {
 		return fmt.Errorf("queue %q has %s, and RabbitMQ deletes dead letters on their way when the queue does not dead-letter at least once any more. Nothing was changed. "+
 			"Wait until they have arrived, which they do at once if their route is complete and after 180 seconds if it was mended just now, and apply again",
-			attacher.WorkQueue(), counts)
+			work.Name, counts)
 	}
 	return nil
 }

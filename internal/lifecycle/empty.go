@@ -22,12 +22,3 @@ func ProveEmpty(ctx context.Context, client *broker.Client, vhost string, queues
 	}
 	return err
 }
-
-// RemoveEmpty applies the removal of the objects if all their queues are proved
-// empty. Nothing is changed before the proof.
-func RemoveEmpty(ctx context.Context, client *broker.Client, vhost string, what *topology.Topology, removal []topology.Stage) error {
-	if err := ProveEmpty(ctx, client, vhost, what.Queues()); err != nil {
-		return err
-	}
-	return client.Apply(ctx, vhost, removal, broker.OnlyIfEmpty, nil)
-}

@@ -49,12 +49,12 @@ func (f *Facts) Within(w retry.WorkQueue, p retry.PolicySettings) (retry.WorkQue
 // look notes what the subject takes from the virtual host. A work queue that is gone
 // for a while keeps the type that it had.
 func (f *Facts) look(s Subject, in *topology.Topology) {
-	attacher, is := s.(Attacher)
-	if !is || !attacher.Attaches() {
+	attacher, _, is := attached(s)
+	if !is {
 		return
 	}
-	if kind, inherited := attacher.Look(in); kind != "" {
-		f.WorkType, f.Inheritable = kind, values.ArgumentsValue(inherited).ValueString()
+	if work, policy := attacher.Inside(in); work.Type != "" {
+		f.WorkType, f.Inheritable = work.Type, values.ArgumentsValue(policy.Inherited).ValueString()
 	}
 }
 

@@ -155,16 +155,11 @@ type (
 	// Attacher uses queues of applications, or has policies.
 	Attacher interface {
 		Subject
-		WorkQueue() string
-		// Attaches says whether the work queue is attached by a policy.
-		Attaches() bool
-		// UsesExisting says whether any queue belongs to an application.
-		UsesExisting() bool
-		// Existing are the names that a queue of an application may have, before or after
-		// its owner changes.
-		Existing() []string
-		// Look reads the type of the work queue and the keys that its policy inherits.
-		Look(in *topology.Topology) (topology.QueueType, topology.Arguments)
+		// Queues are those that can belong to an application. Such a work queue is attached
+		// by a policy. The parking queue of an attachment has no name.
+		Queues() (retry.WorkQueue, retry.ParkingQueue)
+		// Inside completes work queue and policy with what they take from the virtual host.
+		Inside(in *topology.Topology) (retry.WorkQueue, retry.PolicySettings)
 		AttachPolicy() string
 		InEffect(definition topology.Arguments) bool
 		WeakensDeadLettering(in, wanted *topology.Topology) bool
@@ -205,6 +200,16 @@ type (
 		Remove(ctx context.Context, client *broker.Client, vhost string, actual *topology.Topology, everything bool) error
 	}
 )
+
+// attached returns the work queue of an application that the subject attaches by a policy.
+func attached(s Subject) (a Attacher, queue string, is bool) {
+	a, is = s.(Attacher)
+	if !is {
+		return nil, "", false
+	}
+	work, _ := a.Queues()
+	return a, work.Name, work.Existing
+}
 
 // label names a resource for people, such as `The chain "orders"`.
 func (r *Resource) label(m Model) string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -205,9 +206,8 @@ func (r *Resource) addForeign(m Model, s Subject, prior Model, in *topology.Topo
 		}
 	}
 	if attacher, is := prior.Subject(&Facts{}).(Attacher); is { // TakeoverProblems are about these
-		for _, queue := range attacher.Existing() {
-			known.Queues[queue] = "existing"
-		}
+		work, parking := attacher.Queues()
+		known.Queues[work.Name], known.Queues[parking.Name] = "existing", "existing"
 	}
 	var foreign []string
 	wanted := s.Topology()
@@ -375,6 +375,22 @@ func (p *planning) refuse(changes []Change, m Model) {
 	}
 }
 
+// Fixed is an attribute that queues are declared with, before and after a change.
+type Fixed struct {
+	Name, Reason  string
+	Before, After attr.Value
+}
+
+// Differences lists those that change.
+func Differences(instead string, attributes ...Fixed) (changes []Change) {
+	for _, a := range attributes {
+		if !a.After.IsUnknown() && !a.Before.Equal(a.After) {
+			changes = append(changes, Change{Attribute: a.Name, Reason: a.Reason, Instead: instead})
+		}
+	}
+	return changes
+}
+
 // checkAdditions looks whether the user may make what a change adds.
 func (p *planning) checkAdditions(ctx context.Context, s Subject) {
 	if !p.asks() || p.diags.HasError() {
@@ -424,8 +440,8 @@ func withOwner(name string, kind topology.Kind, object string, in *topology.Topo
 // application, which obeys one policy.
 func claims(vhost string, s Subject) []string {
 	names := ObjectNames(vhost, s.Topology())
-	if attacher, is := s.(Attacher); is && attacher.Attaches() {
-		names = append([]string{objectName(topology.KindQueue, attacher.WorkQueue(), vhost)}, names...)
+	if _, queue, attaches := attached(s); attaches {
+		names = append([]string{objectName(topology.KindQueue, queue, vhost)}, names...)
 	}
 	return names
 }

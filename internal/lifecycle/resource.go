@@ -79,7 +79,8 @@ func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConf
 	}
 	// Any type will do for a work queue that is not known.
 	f := &Facts{WorkType: topology.Quorum}
-	if r.complete(config, nil, f); config.Known() {
+	r.complete(config, nil, f)
+	if config.Known() {
 		diagnostics.AddProblems(&resp.Diagnostics, config.Subject(f).Problems(), false)
 	}
 }
@@ -133,7 +134,7 @@ func plannedTopology(m Model, f *Facts, wanted *topology.Topology) types.Object 
 	if f == nil {
 		f = &Facts{}
 	}
-	if attacher, is := m.Subject(f).(Attacher); is && attacher.Attaches() && f.WorkType == "" {
+	if _, _, attaches := attached(m.Subject(f)); attaches && f.WorkType == "" {
 		return values.WithUnknownPolicies(planned)
 	}
 	return planned

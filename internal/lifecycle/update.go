@@ -99,13 +99,7 @@ func (r *Resource) update(ctx context.Context, state, plan Model, f *Facts, drai
 	}
 	old := state.Subject(f)
 	wanted, before := s.Topology(), old.Topology()
-	actual, err := r.actual(ctx, plan, s)
-	if err == nil {
-		err = addFormerSources(ctx, client, vhost(plan), before, actual)
-	}
-	if attacher, is := s.(Attacher); is && err == nil {
-		err = DropIneffective(ctx, client, vhost(plan), attacher.Targets, actual)
-	}
+	actual, err := r.actualBefore(ctx, plan, s, before)
 	if err != nil {
 		diagnostics.AddVHostError(diags, err)
 		return false
@@ -127,14 +121,7 @@ func (r *Resource) update(ctx context.Context, state, plan Model, f *Facts, drai
 	if !r.provedEmpty(ctx, plan, transition.Replaced, diags) {
 		return false
 	}
-	err = NoPendingDeadLetters(ctx, client, vhost(plan), s, wanted)
-	if err == nil {
-		err = client.Apply(ctx, vhost(plan), transition.Stages, broker.OnlyIfEmpty, nil)
-	}
-	if err == nil {
-		err = r.waitForAttachment(ctx, plan, s)
-	}
-	if err != nil {
+	if err := r.carryOut(ctx, plan, s, wanted, transition.Stages); err != nil {
 		diagnostics.AddError(diags, r.Words.NotUpdated, err)
 		return false
 	}
@@ -143,6 +130,29 @@ func (r *Resource) update(ctx context.Context, state, plan Model, f *Facts, drai
 		return true
 	}
 	return NewDrain(client, r.label(plan), vhost(plan), drainer.Retiring(), f.Features, transition.Retired).Run(ctx, diags)
+}
+
+func (r *Resource) carryOut(ctx context.Context, m Model, s Subject, wanted *topology.Topology, stages []topology.Stage) error {
+	if err := NoPendingDeadLetters(ctx, r.data.Client, vhost(m), s, wanted); err != nil {
+		return err
+	}
+	if err := r.data.Client.Apply(ctx, vhost(m), stages, broker.OnlyIfEmpty, nil); err != nil {
+		return err
+	}
+	return r.waitForAttachment(ctx, m, s)
+}
+
+// actualBefore returns what is there before an update, without policies that are not in
+// effect: they are set again.
+func (r *Resource) actualBefore(ctx context.Context, m Model, s Subject, before *topology.Topology) (*topology.Topology, error) {
+	actual, err := r.actual(ctx, m, s)
+	if err == nil {
+		err = addFormerSources(ctx, r.data.Client, vhost(m), before, actual)
+	}
+	if attacher, is := s.(Attacher); is && err == nil {
+		err = DropIneffective(ctx, r.data.Client, vhost(m), attacher.Targets, actual)
+	}
+	return actual, err
 }
 
 // addFormerSources adds the bindings that led from other exchanges to the resource's
@@ -179,12 +189,12 @@ func (r *Resource) provedEmpty(ctx context.Context, m Model, queues []topology.Q
 // waitForAttachment waits until the work queue of an application obeys the resource's
 // policy.
 func (r *Resource) waitForAttachment(ctx context.Context, m Model, s Subject) error {
-	attacher, is := s.(Attacher)
-	if !is || !attacher.Attaches() {
+	attacher, queue, attaches := attached(s)
+	if !attaches {
 		return nil
 	}
 	if _, set := s.Topology().Policy(attacher.AttachPolicy()); !set {
-		return fmt.Errorf("queue %q was not there when it was planned to be attached; apply again", attacher.WorkQueue())
+		return fmt.Errorf("queue %q was not there when it was planned to be attached; apply again", queue)
 	}
-	return AwaitPolicy(ctx, r.data.Client, vhost(m), attacher.AttachPolicy(), attacher.WorkQueue(), attacher.InEffect)
+	return AwaitPolicy(ctx, r.data.Client, vhost(m), attacher.AttachPolicy(), queue, attacher.InEffect)
 }

@@ -1,3 +1,5 @@
+// Package values converts between the values of Terraform and those of the domain:
+// durations, JSON arguments, and topologies as lines.
 package values
 
 import (
@@ -65,6 +67,7 @@ func Texts(list types.List) []string {
 	return texts
 }
 
+// TextList is a list of texts.
 func TextList(texts []string) types.List {
 	elements := make([]attr.Value, 0, len(texts))
 	for _, text := range texts {

@@ -100,29 +100,18 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 		return nil, false
 	}
 	const argument = "it is an argument of every queue, which RabbitMQ fixes when the queue is declared"
-	for _, c := range []struct {
-		attribute, reason string
-		same              bool
-	}{
-		{
-			"unit", "the queues hold messages for the unit times a power of two, which RabbitMQ fixes when they are declared",
-			m.Unit.IsUnknown() || before.unit() == m.unit(),
+	changes = lifecycle.Differences("Undo the change; or add a network of another name with the new value, attach the destinations to both, "+
+		"move the senders, and remove this one when it is empty.",
+		lifecycle.Fixed{
+			Name: "unit", Reason: "the queues hold messages for the unit times a power of two, which RabbitMQ fixes when they are declared",
+			Before: before.Unit, After: m.Unit,
 		},
-		{
-			"levels", "the routing keys of messages that are under way, and the bindings of destinations, have one word per level",
-			m.Levels.IsUnknown() || before.Levels.Equal(m.Levels),
+		lifecycle.Fixed{
+			Name: "levels", Reason: "the routing keys of messages that are under way, and the bindings of destinations, have one word per level",
+			Before: before.Levels, After: m.Levels,
 		},
-		{"queue_type", argument, m.QueueType.IsUnknown() || before.QueueType.Equal(m.QueueType)},
-		{"dead_letter_strategy", argument, m.DeadLetterStrategy.IsUnknown() || before.DeadLetterStrategy.Equal(m.DeadLetterStrategy)},
-	} {
-		if !c.same {
-			changes = append(changes, lifecycle.Change{
-				Attribute: c.attribute, Reason: c.reason,
-				Instead: "Undo the change; or add a network of another name with the new value, attach the destinations to both, " +
-					"move the senders, and remove this one when it is empty.",
-			})
-		}
-	}
+		lifecycle.Fixed{Name: "queue_type", Reason: argument, Before: before.QueueType, After: m.QueueType},
+		lifecycle.Fixed{Name: "dead_letter_strategy", Reason: argument, Before: before.DeadLetterStrategy, After: m.DeadLetterStrategy})
 	// Without queues or bindings no message can be under way: a create was killed, and
 	// what it had not made cannot be read.
 	have := values.LinesOf(before.Topology)

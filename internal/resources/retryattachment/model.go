@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
@@ -174,25 +173,20 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 		return nil, false
 	}
 	const argument = "it is an argument of the queue, which RabbitMQ fixes when the queue is declared"
-	for _, c := range []struct {
-		name, reason  string
-		before, after attr.Value
-	}{
-		{"ownership", "a declared queue dead-letters by its arguments, which RabbitMQ fixes, and an existing one by a policy", before.Ownership, m.Ownership},
-		{"queue_type", argument, before.QueueType, m.QueueType},
-		{"dead_letter_strategy", argument, before.DeadLetterStrategy, m.DeadLetterStrategy},
-		{"delivery_limit", argument, before.DeliveryLimit, m.DeliveryLimit},
-		{"arguments", argument, before.Arguments, m.Arguments},
-	} {
-		byPolicy := c.name == "dead_letter_strategy" && attribute.IsApplication(m.Ownership)
-		if !c.after.IsUnknown() && !c.before.Equal(c.after) && !byPolicy {
-			changes = append(changes, lifecycle.Change{
-				Attribute: c.name, Reason: c.reason,
-				Instead: "Undo the change; or attach a queue of another name with the new value, move publishers and then consumers there, " +
-					"and remove this attachment when its queue is empty.",
-			})
-		}
+	fixed := []lifecycle.Fixed{
+		{
+			Name: "ownership", Reason: "a declared queue dead-letters by its arguments, which RabbitMQ fixes, and an existing one by a policy",
+			Before: before.Ownership, After: m.Ownership,
+		},
+		{Name: "queue_type", Reason: argument, Before: before.QueueType, After: m.QueueType},
+		{Name: "delivery_limit", Reason: argument, Before: before.DeliveryLimit, After: m.DeliveryLimit},
+		{Name: "arguments", Reason: argument, Before: before.Arguments, After: m.Arguments},
 	}
+	if !attribute.IsApplication(m.Ownership) { // else it is a key of the policy
+		fixed = append(fixed, lifecycle.Fixed{Name: "dead_letter_strategy", Reason: argument, Before: before.DeadLetterStrategy, After: m.DeadLetterStrategy})
+	}
+	changes = lifecycle.Differences("Undo the change; or attach a queue of another name with the new value, move publishers and then consumers there, "+
+		"and remove this attachment when its queue is empty.", fixed...)
 	// A queue that is gone, or a create that was killed.
 	_, exists := values.LinesOf(before.Topology).Queues[m.Queue.ValueString()]
 	return changes, !exists && !attribute.IsApplication(before.Ownership)

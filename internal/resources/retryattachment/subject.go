@@ -32,22 +32,13 @@ func (m *model) Subject(f *lifecycle.Facts) lifecycle.Subject {
 	return subject{a, *f, m.OnDetach.ValueString() == waitThere}
 }
 
-// WorkQueue is for [lifecycle.Attacher].
-func (s subject) WorkQueue() string { return s.Work.Name }
+// Queues is for [lifecycle.Attacher].
+func (s subject) Queues() (retry.WorkQueue, retry.ParkingQueue) { return s.Work, retry.ParkingQueue{} }
 
-// Attaches is for [lifecycle.Attacher].
-func (s subject) Attaches() bool { return s.Work.Existing }
-
-// UsesExisting is for [lifecycle.Attacher].
-func (s subject) UsesExisting() bool { return s.Work.Existing }
-
-// Existing is for [lifecycle.Attacher].
-func (s subject) Existing() []string { return []string{s.Work.Name} }
-
-// Look is for [lifecycle.Attacher].
-func (s subject) Look(in *topology.Topology) (topology.QueueType, topology.Arguments) {
+// Inside is for [lifecycle.Attacher].
+func (s subject) Inside(in *topology.Topology) (retry.WorkQueue, retry.PolicySettings) {
 	a := s.Within(in)
-	return a.Work.Type, a.Policy.Inherited
+	return a.Work, a.Policy
 }
 
 // AttachPolicy is for [lifecycle.Attacher].

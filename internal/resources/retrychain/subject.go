@@ -35,22 +35,13 @@ func (m *model) Subject(f *lifecycle.Facts) lifecycle.Subject {
 	return subject{c, *f}
 }
 
-// WorkQueue is for [lifecycle.Attacher].
-func (s subject) WorkQueue() string { return s.Work.Name }
+// Queues is for [lifecycle.Attacher].
+func (s subject) Queues() (retry.WorkQueue, retry.ParkingQueue) { return s.Work, s.Parking }
 
-// Attaches is for [lifecycle.Attacher].
-func (s subject) Attaches() bool { return s.Work.Existing }
-
-// UsesExisting is for [lifecycle.Attacher].
-func (s subject) UsesExisting() bool { return s.Work.Existing || s.Parking.Existing }
-
-// Existing is for [lifecycle.Attacher].
-func (s subject) Existing() []string { return []string{s.Work.Name, s.Parking.Name} }
-
-// Look is for [lifecycle.Attacher].
-func (s subject) Look(in *topology.Topology) (topology.QueueType, topology.Arguments) {
+// Inside is for [lifecycle.Attacher].
+func (s subject) Inside(in *topology.Topology) (retry.WorkQueue, retry.PolicySettings) {
 	c := s.Within(in)
-	return c.Work.Type, c.Policy.Inherited
+	return c.Work, c.Policy
 }
 
 // Retiring is for [lifecycle.Drainer].

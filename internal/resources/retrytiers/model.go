@@ -90,19 +90,9 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 	if !is {
 		return nil, false
 	}
-	for _, c := range []struct {
-		attribute     string
-		before, after types.String
-	}{
-		{"queue_type", before.QueueType, m.QueueType},
-		{"dead_letter_strategy", before.DeadLetterStrategy, m.DeadLetterStrategy},
-	} {
-		if !c.after.IsUnknown() && !c.before.Equal(c.after) {
-			changes = append(changes, lifecycle.Change{
-				Attribute: c.attribute, Reason: "it is an argument of every queue, which RabbitMQ fixes when the queue is declared",
-				Instead: "Undo the change; or add tiers of another name with the new value, and move the attachments there.",
-			})
-		}
-	}
+	const argument = "it is an argument of every queue, which RabbitMQ fixes when the queue is declared"
+	changes = lifecycle.Differences("Undo the change; or add tiers of another name with the new value, and move the attachments there.",
+		lifecycle.Fixed{Name: "queue_type", Reason: argument, Before: before.QueueType, After: m.QueueType},
+		lifecycle.Fixed{Name: "dead_letter_strategy", Reason: argument, Before: before.DeadLetterStrategy, After: m.DeadLetterStrategy})
 	return changes, len(values.LinesOf(before.Topology).Queues) == 0 // a create that was killed
 }

@@ -1,2 +1,0 @@
-// Package diagnostics turns errors and problems into diagnostics of Terraform.
-package diagnostics
