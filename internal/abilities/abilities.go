@@ -116,6 +116,22 @@ var (
 	})
 )
 
+// What can be told of queues, by arguments and policies.
+var (
+	// MasterLocator chooses the node of a classic queue.
+	MasterLocator = add(Ability{
+		In: before("4.3.0"), Does: "takes x-queue-master-locator", Source: "documentation: Deprecated Features, queue_master_locator",
+	})
+	// Mirroring of classic queues.
+	Mirroring = add(Ability{
+		In: before("4.0.0"), Does: "mirrors classic queues", Source: "documentation: Deprecated Features, classic_queue_mirroring",
+	})
+	// TargetGroupSize is the number of members that a quorum queue should have.
+	TargetGroupSize = add(Ability{
+		In: since("3.13.0"), Does: "takes a target group size of quorum queues", Source: "rabbit_policies: target-group-size",
+	})
+)
+
 // What the audit reports.
 var (
 	// DelayedRetryArguments are those of queues; policies follow with [DelayedRetry].

@@ -11,26 +11,16 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// queueArguments are those that RabbitMQ 3.10 to 4.3 give a meaning for some
-// type of queue.
-var queueArguments = []string{
-	topology.DeadLetterExchange, topology.DeadLetterRoutingKey, topology.DeadLetterStrategy, topology.DelayedRetryMax, topology.DelayedRetryMin,
-	topology.DelayedRetryType, topology.DeliveryLimit, topology.Expires, topology.MaxLength, topology.MaxLengthBytes, topology.MessageTTL,
-	topology.Overflow, topology.QueueTypeArgument, topology.SingleActiveConsumer,
-	"x-consumer-disconnected-timeout", "x-consumer-timeout", "x-initial-cluster-size", "x-internal-owner", "x-internal-purpose", "x-max-age",
-	"x-max-in-memory-bytes", "x-max-in-memory-length", "x-max-priority", "x-queue-leader-locator", "x-queue-master-locator", "x-queue-mode",
-	"x-queue-version", "x-quorum-initial-group-size", "x-quorum-target-group-size", "x-stream-filter-size-bytes", "x-stream-max-segment-size-bytes",
-}
-
 // exchangeArguments are those of the core's exchange types and of common plugins.
 var exchangeArguments = []string{
-	topology.AlternateExchange, "hash-header", "hash-property", "x-delayed-type", "x-recent-history-length", "x-recent-history-no-store",
+	topology.AlternateExchange, "hash-header", "hash-property", topology.DelayedType, "x-recent-history-length", "x-recent-history-no-store",
 }
 
 func (g *graph) unknownArgument() []Finding {
 	var findings []Finding
+	known := topology.QueueArguments()
 	for _, q := range g.Queues() {
-		findings = append(findings, unknown(Object{"queue", q.Name}, q.Arguments, queueArguments)...)
+		findings = append(findings, unknown(Object{"queue", q.Name}, q.Arguments, known)...)
 	}
 	for _, e := range g.Exchanges() {
 		findings = append(findings, unknown(Object{"exchange", e.Name}, e.Arguments, exchangeArguments)...)
@@ -76,7 +66,7 @@ func nearest(word string, known []string) string {
 
 // plain leaves out what people mix up most.
 func plain(word string) string {
-	return strings.NewReplacer("-", "", "_", "").Replace(strings.TrimPrefix(strings.ToLower(word), "x-"))
+	return strings.NewReplacer("-", "", "_", "").Replace(strings.TrimPrefix(strings.ToLower(word), topology.ArgumentPrefix))
 }
 
 // distance is the number of letters to insert, delete or replace (Levenshtein).
@@ -101,10 +91,10 @@ func distance(a, b string) int {
 }
 
 func (g *graph) delayedRetryIgnored() []Finding {
-	supported := g.broker.Version.Has(abilities.DelayedRetryArguments)
+	setting, _ := topology.SettingOf(topology.DelayedRetryType)
 	return g.each(func(q *queue) *Finding {
 		kind := q.Arguments.String(topology.DelayedRetryType)
-		if kind == "" || kind == "disabled" || supported && q.Type == topology.Quorum {
+		if kind == "" || kind == topology.DelayedRetryDisabled || setting.WorksOn(g.broker.Version, q.Type) {
 			return nil
 		}
 		return &Finding{
@@ -156,11 +146,11 @@ func (g *graph) oldArguments() []Finding {
 	return g.each(func(q *queue) *Finding {
 		var effect string
 		switch {
-		case q.effective["x-queue-mode"] != nil && g.broker.Version.Has(abilities.IgnoresQueueMode):
+		case q.effective[topology.QueueMode] != nil && g.broker.Version.Has(abilities.IgnoresQueueMode):
 			effect = "x-queue-mode has no effect from RabbitMQ 3.12 on"
-		case q.effective["x-queue-version"] == int64(1):
+		case q.effective[topology.QueueVersion] == int64(1):
 			effect = "RabbitMQ 4.3 refuses x-queue-version = 1"
-		case q.effective["x-queue-master-locator"] != nil:
+		case q.effective[topology.MasterLocator] != nil:
 			effect = "RabbitMQ 4.3 refuses x-queue-master-locator (queue_master_locator)"
 		default:
 			return nil
@@ -172,7 +162,7 @@ func (g *graph) oldArguments() []Finding {
 func (g *graph) mirroringPolicies() []Finding {
 	var findings []Finding
 	for _, p := range g.Policies() {
-		if _, set := p.Definition["ha-mode"]; !set {
+		if _, set := p.Definition[topology.KeyMirroring]; !set {
 			continue
 		}
 		findings = append(findings, Finding{

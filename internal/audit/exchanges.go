@@ -63,14 +63,10 @@ func (g *graph) exchangeWithoutBinding() []Finding {
 	return findings
 }
 
-// delayedMessageType is the exchange type of the plugin
-// rabbitmq_delayed_message_exchange.
-const delayedMessageType = "x-delayed-message"
-
 func (g *graph) delayedMessageExchange() []Finding {
 	var findings []Finding
 	for _, e := range g.Exchanges() {
-		if e.Type == delayedMessageType {
+		if e.Type == topology.DelayedMessage {
 			findings = append(findings, Finding{
 				Object:  Object{"exchange", e.Name},
 				Message: "The plugin behind this exchange keeps waiting messages on one node only, and it does not run on RabbitMQ 4.3: an upgrade loses them.",
@@ -102,7 +98,7 @@ func (g *graph) matchIgnoresXHeaders() []Finding {
 		for key := range b.Arguments {
 			switch {
 			case key == topology.Match:
-			case strings.HasPrefix(key, "x-"):
+			case strings.HasPrefix(key, topology.ArgumentPrefix):
 				skipped = append(skipped, key)
 			default:
 				compared++

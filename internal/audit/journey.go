@@ -312,7 +312,7 @@ func (g *graph) asksForHeaders(exchange string) bool {
 			}
 			for _, b := range g.From(e.Name) {
 				for key := range b.Arguments {
-					found = found || !strings.HasPrefix(key, "x-")
+					found = found || !strings.HasPrefix(key, topology.ArgumentPrefix)
 				}
 			}
 		})

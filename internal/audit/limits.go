@@ -160,7 +160,7 @@ func (g *graph) streamDeletesDeadLetters() []Finding {
 	for i := range g.queues {
 		q := &g.queues[i]
 		limits := topology.Arguments{}
-		for _, key := range []string{"x-max-age", topology.MaxLengthBytes} {
+		for _, key := range []string{topology.MaxAge, topology.MaxLengthBytes} {
 			if value, set := q.effective[key]; set {
 				limits[key] = value
 			}

@@ -284,10 +284,6 @@ func (c *Client) release(ctx context.Context, w watch, vhost string, q topology.
 	return w.Release(ctx, limit)
 }
 
-// defaultDeliveryLimit is that of quorum queues since 4.0
-// (rabbit_quorum_queue:resolve_delivery_limit/2).
-const defaultDeliveryLimit = 20
-
 // deliveryLimit returns the delivery limit of the quorum queue, -1 for none; where
 // RabbitMQ may apply one of several, the smallest.
 func (c *Client) deliveryLimit(ctx context.Context, vhost string, q topology.Queue) (int64, error) {
@@ -311,7 +307,7 @@ func limitOf(effective topology.Arguments, modern bool) int64 {
 	limit, set := effective.Int(topology.DeliveryLimit)
 	switch {
 	case !set && modern:
-		return defaultDeliveryLimit
+		return topology.DefaultDeliveryLimit
 	case !set:
 		return -1
 	case limit < 0 && !modern:

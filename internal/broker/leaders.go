@@ -11,9 +11,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// leaderLocator is the argument that chooses a leader's node.
-const leaderLocator = "x-queue-leader-locator"
-
 // leaderNodes takes turns between the nodes of the cluster.
 type leaderNodes struct {
 	running cache[[]string]
@@ -31,7 +28,7 @@ type leaderNodes struct {
 // queue whose node is down are lost. A user who may not see the nodes (tag monitoring)
 // gets "", too.
 func (c *Client) leaderNode(ctx context.Context, q topology.Queue) string {
-	if _, chosen := q.Arguments[leaderLocator]; chosen || q.Type != topology.Quorum {
+	if _, chosen := q.Arguments[topology.LeaderLocator]; chosen || q.Type != topology.Quorum {
 		return ""
 	}
 	running, err := c.leaders.running.get(ctx, "", func(ctx context.Context, running *[]string) error {

@@ -57,7 +57,7 @@ func TestLeadersAreSpread(t *testing.T) {
 	t.Parallel()
 	quorum := topology.Queue{Type: topology.Quorum, Durable: true}
 	chosen := quorum
-	chosen.Arguments = topology.Arguments{leaderLocator: "client-local"}
+	chosen.Arguments = topology.Arguments{topology.LeaderLocator: "client-local"}
 	for _, test := range []struct {
 		name  string
 		nodes answer

@@ -23,16 +23,6 @@ func (e *UnsafeError) Error() string {
 	return text
 }
 
-// Arguments that package topology has no name for.
-const (
-	delayedRetryType = "x-delayed-retry-type"
-	retryDisabled    = "disabled"
-)
-
-// defaultDeliveryLimit is that of quorum queues since 4.0
-// (rabbit_quorum_queue:resolve_delivery_limit/2).
-const defaultDeliveryLimit = 20
-
 // Unsafe returns an [UnsafeError] when a [Pass] over the queue could lose, delay
 // or hide messages. effective are the queue's arguments merged with its
 // policies, see [topology.Topology.Effective]; modern says that the broker is
@@ -53,7 +43,7 @@ func Unsafe(q topology.Queue, effective topology.Arguments, modern bool) error {
 	case q.Type == topology.Classic:
 		return nil
 	}
-	if kind := effective.String(delayedRetryType); kind != "" && kind != retryDisabled {
+	if kind := effective.String(topology.DelayedRetryType); kind != "" && kind != topology.DelayedRetryDisabled {
 		return refuse("Take the delayed-retry keys away.", "it has delayed retries (%s), and so what was looked at comes back late", kind)
 	}
 	limit, limited := deliveryLimitOf(effective, modern)
@@ -74,7 +64,7 @@ func deliveryLimitOf(effective topology.Arguments, modern bool) (limit int64, li
 	limit, set := effective.Int(topology.DeliveryLimit)
 	switch {
 	case !set && modern:
-		return defaultDeliveryLimit, true
+		return topology.DefaultDeliveryLimit, true
 	case !set:
 		return 0, false
 	}

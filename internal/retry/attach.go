@@ -53,7 +53,7 @@ func (c Chain) attachmentKeys() topology.Arguments {
 	}
 	if c.Strategy == DelayedRetry {
 		for key, value := range c.delayedRetryArguments() {
-			keys[strings.TrimPrefix(key, "x-")] = value
+			keys[topology.KeyOf(key)] = value
 		}
 	}
 	return keys
@@ -65,7 +65,7 @@ func (c Chain) inheritable(displaced topology.Policy) topology.Arguments {
 	own := c.attachmentKeys()
 	keys := topology.Arguments{}
 	for key, value := range displaced.Definition {
-		if _, set := own[key]; !set && !strings.HasPrefix(key, "dead-letter-") && c.Work.Type.Supports(key) {
+		if _, set := own[key]; !set && !topology.IsDeadLetterKey(key) && c.Work.Type.Supports(key) {
 			keys[key] = value
 		}
 	}

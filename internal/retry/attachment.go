@@ -207,13 +207,13 @@ var attachedArguments = map[string]string{
 	topology.Overflow:             "dead_letter_strategy decides it",
 	topology.MaxLength:            "a queue that is full would hold up the tiers for all other queues",
 	topology.MaxLengthBytes:       "a queue that is full would hold up the tiers for all other queues",
-	"x-expires":                   "a queue that expires is deleted with everything in it",
+	topology.Expires:              "a queue that expires is deleted with everything in it",
 }
 
 func (a Attachment) checkArguments(p *problems) {
 	for _, key := range slices.Sorted(maps.Keys(a.Work.Arguments)) {
 		reason, refused := attachedArguments[key]
-		if strings.HasPrefix(key, "x-delayed-retry-") {
+		if topology.HoldsBack(key) {
 			reason, refused = "the queue itself would hold back messages, beside the tiers", true
 		}
 		if refused {

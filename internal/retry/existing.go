@@ -188,8 +188,8 @@ func (c Chain) checkExistingParking(p *problems, q topology.Queue, f Features) {
 			loses(key, "parked messages over the limit are deleted, or the ones before them")
 		}
 	}
-	if _, set := q.Arguments["x-expires"]; set {
-		loses("x-expires", "when nobody uses it for that time it is deleted with all its messages")
+	if _, set := q.Arguments[topology.Expires]; set {
+		loses(topology.Expires, "when nobody uses it for that time it is deleted with all its messages")
 	}
 	if ttl, set := q.Arguments.Int(topology.MessageTTL); set {
 		p.warnf(at, "Parked Messages Are Deleted", "The queue %q was declared with a time-to-live: parked messages are deleted, or dead-lettered further, after %s.", q.Name, milli(ttl))

@@ -149,7 +149,7 @@ func (c Chain) checkCountHeader(p *problems) {
 	switch {
 	case c.Strategy != Republish && c.CountHeader != "":
 		p.errorf("count_header", "Nothing Counts", "Only strategy \"republish\" counts in a header. Leave count_header out.")
-	case c.Strategy == Republish && strings.HasPrefix(c.CountHeader, "x-"):
+	case c.Strategy == Republish && strings.HasPrefix(c.CountHeader, topology.ArgumentPrefix):
 		p.errorf("count_header", "Header Not Matched",
 			"count_header is %q. A headers exchange ignores headers that start with \"x-\". Choose another name.", c.CountHeader)
 	case c.Strategy == Republish && c.CountHeader == "":
@@ -330,10 +330,10 @@ func (c Chain) checkArguments(p *problems) {
 		switch {
 		case owned:
 			p.errorf("work_queue.arguments", "Argument Set Elsewhere", "The argument %q of the work queue is set by %s. Remove it from work_queue.arguments.", key, owner)
-		case key == "x-expires":
+		case key == topology.Expires:
 			p.errorf("work_queue.arguments", "x-expires Would Lose Messages",
 				"A queue that expires is deleted with everything in it; nothing is dead-lettered. Remove \"x-expires\" from work_queue.arguments.")
-		case strings.HasPrefix(key, "x-delayed-retry-"):
+		case topology.HoldsBack(key):
 			p.errorf("work_queue.arguments", "Two Ways to Retry", "The argument %q makes the queue itself hold back messages, beside the chain's tiers. Remove it from work_queue.arguments.", key)
 		}
 	}

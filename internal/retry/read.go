@@ -150,7 +150,7 @@ func (c Chain) readCountHeader(in *topology.Topology) string {
 	}
 	for _, b := range in.From(c.RetryExchange()) {
 		for _, key := range slices.Sorted(maps.Keys(b.Arguments)) {
-			if !strings.HasPrefix(key, "x-") {
+			if !strings.HasPrefix(key, topology.ArgumentPrefix) {
 				return key
 			}
 		}
@@ -309,10 +309,7 @@ func (c Chain) readRamp(in *topology.Topology) []time.Duration {
 		settings = q.Arguments
 	}
 	if p, exists := in.Policy(c.AttachPolicy()); exists {
-		settings = topology.Arguments{}
-		for key, value := range p.Definition {
-			settings["x-"+key] = value
-		}
+		settings = p.Arguments()
 	}
 	first, isFirst := settings.Int(topology.DelayedRetryMin)
 	last, isLast := settings.Int(topology.DelayedRetryMax)
@@ -349,7 +346,7 @@ func (c *Chain) readWorkQueue(in *topology.Topology) {
 		return
 	}
 	for key, value := range q.Arguments {
-		ramped := c.Strategy == DelayedRetry && strings.HasPrefix(key, "x-delayed-retry-")
+		ramped := c.Strategy == DelayedRetry && topology.HoldsBack(key)
 		if _, owned := ownedArguments[key]; !owned && !ramped {
 			w.Arguments[key] = value
 		}

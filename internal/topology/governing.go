@@ -113,36 +113,6 @@ const (
 	yes
 )
 
-// unsupported are the keys that a type of queue does not know. RabbitMQ does not
-// apply a policy that holds one of them to such a queue at all
-// (unsupported_policies in the capabilities/0 of rabbit_classic_queue,
-// rabbit_quorum_queue and rabbit_stream_queue, 3.10 to 4.3).
-var unsupported = map[QueueType][]string{
-	Classic: {
-		"dead-letter-strategy", "delivery-limit", "initial-cluster-size", "max-age", "selector-field-max-bytes", "selector-fields",
-		"stream-max-segment-size-bytes", "target-group-size",
-	},
-	Quorum: {
-		"ha-mode", "ha-params", "ha-promote-on-failure", "ha-promote-on-shutdown", "ha-sync-mode", "initial-cluster-size", "max-age", "max-priority",
-		"queue-master-locator", "queue-mode", "selector-field-max-bytes", "selector-fields", "stream-max-segment-size-bytes",
-	},
-	Stream: {
-		"dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy", "delivery-limit", "expires", "ha-mode", "ha-params",
-		"ha-promote-on-failure", "ha-promote-on-shutdown", "ha-sync-mode", "max-in-memory-bytes", "max-in-memory-length", "max-length", "max-priority",
-		"message-ttl", "overflow", "queue-master-locator", "queue-mode", "selector-field-max-bytes", "selector-fields", "target-group-size",
-	},
-}
-
-// uncertain are the keys that a type of queue knows in some versions only:
-// queue-leader-locator from 4.0 on, max-in-memory-* up to a version of 3.12.
-var uncertain = map[QueueType][]string{
-	Classic: {"max-in-memory-bytes", "max-in-memory-length", "queue-leader-locator"},
-}
-
-// Supports says whether queues of the type know the key of a policy, at least
-// in some versions.
-func (kind QueueType) Supports(key string) bool { return !slices.Contains(unsupported[kind], key) }
-
 // supportedBy says whether the policy is for queues of the type and has only
 // keys that the type knows.
 func (p Policy) supportedBy(kind QueueType) answer {
@@ -154,7 +124,7 @@ func (p Policy) supportedBy(kind QueueType) answer {
 		switch {
 		case !kind.Supports(key):
 			return no
-		case slices.Contains(uncertain[kind], key):
+		case slices.Contains(byKey[key].InSomeVersions, kind):
 			supported = perhaps
 		}
 	}

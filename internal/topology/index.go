@@ -101,7 +101,7 @@ func (b Binding) demands() []string {
 	for header, value := range b.Arguments {
 		switch value.(type) {
 		case string, bool:
-			if header != Match && (match == MatchAllWithX || !strings.HasPrefix(header, "x-")) {
+			if header != Match && (match == MatchAllWithX || !strings.HasPrefix(header, ArgumentPrefix)) {
 				headers = append(headers, Arguments{header: value}.Text())
 			}
 		}

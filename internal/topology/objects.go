@@ -20,24 +20,9 @@ const (
 	Headers = "headers"
 )
 
-// Optional arguments that RabbitMQ gives a meaning.
+// Arguments of exchanges and bindings, and headers, that RabbitMQ gives a meaning.
 const (
-	AlternateExchange    = "alternate-exchange"
-	DeadLetterExchange   = "x-dead-letter-exchange"
-	DeadLetterRoutingKey = "x-dead-letter-routing-key"
-	DeadLetterStrategy   = "x-dead-letter-strategy"
-	ConsumerTimeout      = "x-consumer-timeout"
-	DelayedRetryMax      = "x-delayed-retry-max"
-	DelayedRetryMin      = "x-delayed-retry-min"
-	DelayedRetryType     = "x-delayed-retry-type"
-	DeliveryLimit        = "x-delivery-limit"
-	Expires              = "x-expires"
-	MaxLength            = "x-max-length"
-	MaxLengthBytes       = "x-max-length-bytes"
-	MessageTTL           = "x-message-ttl"
-	Overflow             = "x-overflow"
-	QueueTypeArgument    = "x-queue-type"
-	SingleActiveConsumer = "x-single-active-consumer"
+	AlternateExchange = "alternate-exchange"
 
 	Match            = "x-match"
 	MatchAll         = "all"
@@ -159,7 +144,7 @@ func (b Binding) labelEnd() string {
 	}
 	own := Arguments{}
 	for key, value := range b.Arguments {
-		if !strings.HasPrefix(key, "x-") {
+		if !strings.HasPrefix(key, ArgumentPrefix) {
 			own[key] = value
 		}
 	}

@@ -18,24 +18,6 @@ const (
 	ApplyToStreams       = "streams"
 )
 
-// Keys of a policy's definition. They are the arguments of the same meaning
-// without "x-".
-const (
-	KeyConsumerTimeout      = "consumer-timeout"
-	KeyDeadLetterExchange   = "dead-letter-exchange"
-	KeyDeadLetterRoutingKey = "dead-letter-routing-key"
-	KeyDeadLetterStrategy   = "dead-letter-strategy"
-	KeyDeliveryLimit        = "delivery-limit"
-	KeyDelayedRetryType     = "delayed-retry-type"
-	KeyDelayedRetryMin      = "delayed-retry-min"
-	KeyDelayedRetryMax      = "delayed-retry-max"
-	KeyExpires              = "expires"
-	KeyMaxLength            = "max-length"
-	KeyMaxLengthBytes       = "max-length-bytes"
-	KeyMessageTTL           = "message-ttl"
-	KeyOverflow             = "overflow"
-)
-
 // Policy is a policy or an operator policy of a virtual host.
 type Policy struct {
 	Name     string
@@ -52,7 +34,7 @@ type Policy struct {
 func (p Policy) Arguments() Arguments {
 	arguments := Arguments{}
 	for key, value := range p.Definition {
-		arguments["x-"+key] = value
+		arguments[ArgumentOf(key)] = value
 	}
 	return arguments
 }

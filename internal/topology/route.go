@@ -215,7 +215,7 @@ func MatchHeaders(binding, headers Arguments, equality Equality) bool {
 	withX := kind == MatchAllWithX || kind == MatchAnyWithX
 	wantAny := kind == MatchAny || kind == MatchAnyWithX
 	for key, wanted := range binding {
-		if key == Match || (!withX && strings.HasPrefix(key, "x-")) {
+		if key == Match || (!withX && strings.HasPrefix(key, ArgumentPrefix)) {
 			continue
 		}
 		value, present := headers[key]

@@ -114,10 +114,9 @@ func (b *Broker) quorumSettings(s *settings, a topology.Arguments) {
 		s.delayed = readDelayedRetry(a)
 	}
 	if b.rules.defaultLimit {
-		const byDefault = int64(20)
 		switch {
 		case s.limit == nil:
-			s.limit = new(byDefault)
+			s.limit = new(int64(topology.DefaultDeliveryLimit))
 		case *s.limit < 0:
 			s.limit = nil
 		}
