@@ -136,7 +136,7 @@ type PolicySettings struct {
 const DefaultPriority = 1000
 
 // Features are the abilities of a broker that decide the form of a chain. They are kept in
-// private state under these names, because a queue keeps what it was declared with.
+// private state, because a queue keeps what it was declared with.
 type Features struct {
 	// LastDeathHeaders: the broker has [abilities.LastDeath].
 	LastDeathHeaders bool
