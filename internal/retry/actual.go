@@ -53,13 +53,9 @@ func (c Chain) addPolicies(actual, in *topology.Topology) {
 // a tier only if it returns through an exchange of the chain, and an exchange
 // only if it has the form that a chain gives it: others may use these names.
 func (c Chain) addUnwanted(actual, in *topology.Topology) {
-	for _, e := range []topology.Exchange{
-		exchange(c.KeysExchange(), topology.Direct, c.FirstExchange()),
-		exchange(c.ReturnExchange(), topology.Fanout, c.ParkingExchange()),
-		c.waitExchange(),
-	} {
-		if found, exists := in.Exchange(e.Name); exists && found.Equal(e) {
-			actual.SetExchange(found)
+	for _, d := range designs {
+		if leftovers := d.Leftovers; leftovers != nil {
+			copyEqual(actual, in, leftovers(c))
 		}
 	}
 	for _, name := range c.returnExchanges(in) {
@@ -79,12 +75,15 @@ func (c Chain) returnExchanges(in *topology.Topology) []string {
 	})
 }
 
-// tiersOnBroker finds the tier queues of the chain, of both strategies.
+// tiersOnBroker finds the tier queues of the chain, of all designs.
 func (c Chain) tiersOnBroker(in *topology.Topology) []Tier {
 	var tiers []Tier
-	for _, strategy := range []Strategy{Headers, RoutingKey, Republish} {
+	for _, d := range designs {
+		if d.Tier == nil {
+			continue
+		}
 		other := c
-		other.Strategy = strategy
+		other.Strategy = d.Strategy
 		prefix := other.tier("", 0).Queue
 		for _, name := range in.QueuesWithPrefix(prefix) {
 			label := name[len(prefix):]
@@ -95,6 +94,15 @@ func (c Chain) tiersOnBroker(in *topology.Topology) []Tier {
 		}
 	}
 	return tiers
+}
+
+// copyEqual copies the exchanges that exist in the very form.
+func copyEqual(to, from *topology.Topology, exchanges []topology.Exchange) {
+	for _, e := range exchanges {
+		if found, exists := from.Exchange(e.Name); exists && found.Equal(e) {
+			to.SetExchange(found)
+		}
+	}
 }
 
 func copyExchange(to, from *topology.Topology, name string) {
@@ -125,12 +133,12 @@ func isLabel(text string) bool {
 // OwnerOf guesses from an object's name to which chain of the virtual host it
 // belongs, or returns "".
 func OwnerOf(kind topology.Kind, name string, in *topology.Topology) string {
-	for _, suffix := range []string{".retry", ".retry.first", ".retry.keys", ".parking", ".redrive", ".return", ".failed", ".wait", ".requeue"} {
+	for _, suffix := range suffixes() {
 		if base, ok := strings.CutSuffix(name, suffix); ok && isChain(base, in) {
 			return base
 		}
 	}
-	for _, infix := range []string{".retry.", ".attempt.", ".wait.", ".return."} {
+	for _, infix := range infixes() {
 		if i := strings.LastIndex(name, infix); i > 0 && isLabel(name[i+len(infix):]) && isChain(name[:i], in) {
 			return name[:i]
 		}
@@ -141,6 +149,34 @@ func OwnerOf(kind topology.Kind, name string, in *topology.Topology) string {
 		}
 	}
 	return ""
+}
+
+// suffixes are what the names of objects of a chain end with, behind its own.
+func suffixes() []string {
+	var c Chain
+	names := []string{c.DefaultParkingQueue()}
+	for name := range c.exchangeTypes() {
+		names = append(names, name)
+	}
+	for _, d := range designs {
+		if d.Stores != nil {
+			names = append(names, d.Stores(c)...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// infixes are what stands between the name of a chain and the label of a tier.
+func infixes() []string {
+	var names []string
+	for _, d := range designs {
+		if d.Tier != nil {
+			tier := d.Tier(Chain{}, "", 0)
+			names = append(names, tier.Queue, tier.Return)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".") })
 }
 
 // isChain guesses by two exchanges whether there is a chain of that name: either
@@ -158,13 +194,10 @@ func isChain(name string, in *topology.Topology) bool {
 // chainOf returns the name of the chain whose work queues have these arguments,
 // if they look like it.
 func chainOf(work topology.Arguments, in *topology.Topology) (string, bool) {
-	suffixes := []string{".retry", ".failed"}
-	if _, delays := work[topology.DelayedRetryType]; delays {
-		suffixes = []string{".parking"} // others may dead-letter there as well
-	}
-	for _, suffix := range suffixes {
-		name, is := strings.CutSuffix(work.String(topology.DeadLetterExchange), suffix)
-		if is && isChain(name, in) {
+	_, holds := work[topology.DelayedRetryType]
+	for _, d := range designs {
+		name, is := strings.CutSuffix(work.String(topology.DeadLetterExchange), d.DeadLetterExchange(Chain{}))
+		if is && d.HoldsBack() == holds && isChain(name, in) { // others may dead-letter into a parking exchange as well
 			return name, true
 		}
 	}

@@ -51,10 +51,8 @@ func (c Chain) attachmentKeys() topology.Arguments {
 			keys[topology.KeyOverflow] = RejectPublish
 		}
 	}
-	if c.Strategy == DelayedRetry {
-		for key, value := range c.delayedRetryArguments() {
-			keys[topology.KeyOf(key)] = value
-		}
+	for key, value := range c.holdingArguments() {
+		keys[topology.KeyOf(key)] = value
 	}
 	return keys
 }

@@ -185,7 +185,7 @@ func (f Features) AsDeclared(then Features) Features {
 
 // DependsOnBroker says whether the chain's topology differs between brokers.
 func (c Chain) DependsOnBroker() bool {
-	return c.QueueType == topology.Quorum || c.Strategy == RoutingKey
+	return c.QueueType == topology.Quorum || c.design().DependsOnBroker
 }
 
 // Tier is one wait of a chain.
@@ -203,7 +203,7 @@ type Tier struct {
 // named by their delay and not by their position, so that a new delay leaves
 // the other tiers alone.
 func (c Chain) Tiers() []Tier {
-	if c.Strategy == DelayedRetry || c.Strategy == DelayedExchange {
+	if c.design().Tier == nil {
 		return nil // the work queue or an exchange holds the messages back
 	}
 	seen := map[string]int{}
@@ -229,16 +229,11 @@ func (c Chain) Internal(actual *topology.Topology) func(queue string) bool {
 	}
 }
 
-func (c Chain) tier(label string, delay time.Duration) Tier {
-	switch c.Strategy {
-	case RoutingKey:
-		return Tier{Label: label, Delay: delay, Queue: c.attemptPrefix() + label, Return: c.ReturnExchange()}
-	case Republish:
-		return Tier{Label: label, Delay: delay, Queue: c.waitPrefix() + label, Return: c.ReturnExchange()}
-	case Headers, DelayedRetry, DelayedExchange:
-	}
-	return Tier{Label: label, Delay: delay, Queue: c.tierPrefix() + label, Return: c.returnPrefix() + label}
-}
+// tier is a tier of the chain's design, which must have tiers.
+func (c Chain) tier(label string, delay time.Duration) Tier { return c.design().Tier(c, label, delay) }
+
+// isTier says whether the chain's design names a tier like this.
+func (c Chain) isTier(t Tier) bool { return c.design().Tier != nil && c.tier(t.Label, t.Delay) == t }
 
 // Attempts is how often a message that always fails is delivered.
 func (c Chain) Attempts() int { return len(c.Delays) + 1 }
@@ -257,7 +252,7 @@ func (c Chain) RetryExchange() string { return c.Name + ".retry" }
 
 // brokerCounts says whether the steps between the tiers tell the attempt, and
 // not a header that a process writes.
-func (c Chain) brokerCounts() bool { return c.Strategy == Headers || c.Strategy == RoutingKey }
+func (c Chain) brokerCounts() bool { return c.design().Steps != nil }
 
 // FailedToProcess says whether a process of the user takes the failed messages.
 func (c Chain) FailedToProcess() bool { return len(c.stores()) > 0 }
@@ -279,26 +274,18 @@ func (c Chain) RequeueQueue() string { return c.Name + ".requeue" }
 
 // stores lists the queues from which a process of the user takes messages.
 func (c Chain) stores() []string {
-	switch c.Strategy {
-	case Republish:
-		return []string{c.FailedQueue()}
-	case DelayedExchange:
-		return []string{c.FailedQueue(), c.RequeueQueue()}
-	default:
-		return nil
+	if d := c.design(); d.Stores != nil {
+		return d.Stores(c)
 	}
+	return nil
 }
 
 // deadLetterExchange is where the work queue's dead letters go.
 func (c Chain) deadLetterExchange() string {
-	switch c.Strategy {
-	case Republish, DelayedExchange:
-		return c.FailedExchange()
-	case DelayedRetry:
-		return c.ParkingExchange()
-	default:
-		return c.RetryExchange()
+	if d := c.design(); d.DeadLetterExchange != nil {
+		return d.DeadLetterExchange(c)
 	}
+	return ""
 }
 
 // FirstExchange takes what no step of the retry exchange matched: messages at

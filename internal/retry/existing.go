@@ -84,12 +84,9 @@ func (c Chain) checkOverriding(p *problems, q topology.Queue) {
 // shortened lists the arguments of the queue that make messages wait shorter
 // than the chain's delays.
 func (c Chain) shortened(q topology.Queue) []string {
-	if c.Strategy != DelayedRetry {
-		return nil
-	}
 	return slices.DeleteFunc([]string{topology.DelayedRetryMin, topology.DelayedRetryMax}, func(key string) bool {
 		own, set := q.Arguments.Int(key)
-		wanted, asked := c.delayedRetryArguments().Int(key)
+		wanted, asked := c.holdingArguments().Int(key)
 		return !set || !asked || own >= wanted
 	})
 }

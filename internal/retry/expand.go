@@ -21,21 +21,15 @@ func (c Chain) Topology(f Features) *topology.Topology {
 	c.addParking(t, f)
 	if c.Shared {
 		t.SetExchange(exchange(c.ReturnExchange(), topology.Direct, c.ParkingExchange()))
-		c.addHeadersSteps(t)
+		c.addHeadersSteps(t, f)
 		return t
 	}
-	c.addRedrive(t)
-	switch c.Strategy {
-	case RoutingKey:
-		c.addRoutingKeySteps(t, f)
-	case Republish:
-		c.addRepublishSteps(t, f)
-	case DelayedExchange:
-		c.addDelayedExchangeSteps(t, f)
-	case DelayedRetry: // the work queue does it all
-	default:
-		c.addHeadersSteps(t)
+	d := c.design()
+	if d.Expand == nil {
+		return topology.New() // an unknown strategy, which [Chain.Problems] refuses
 	}
+	c.addRedrive(t)
+	d.Expand(c, t, f)
 	if c.Work.Existing {
 		c.addAttachment(t)
 	} else {
@@ -97,10 +91,8 @@ func (c Chain) addWorkQueue(t *topology.Topology, f Features) {
 	if w.DeliveryLimit != nil {
 		setDeliveryLimit(arguments, *w.DeliveryLimit, f)
 	}
-	if c.Strategy == DelayedRetry {
-		for key, value := range c.delayedRetryArguments() {
-			arguments[key] = value
-		}
+	for key, value := range c.holdingArguments() {
+		arguments[key] = value
 	}
 	if w.MessageTTL != nil {
 		arguments[topology.MessageTTL] = milliseconds(*w.MessageTTL)
@@ -121,6 +113,14 @@ func (c Chain) addWorkQueue(t *topology.Topology, f Features) {
 	for _, b := range w.Bindings {
 		t.Bind(toQueue(b.Exchange, w.Name, b.RoutingKey, b.Arguments))
 	}
+}
+
+// holdingArguments make the work queue itself hold messages back.
+func (c Chain) holdingArguments() topology.Arguments {
+	if d := c.design(); d.HoldsBack() {
+		return d.WorkArguments(c)
+	}
+	return nil
 }
 
 func setDeliveryLimit(arguments topology.Arguments, limit int64, f Features) {

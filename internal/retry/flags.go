@@ -13,7 +13,8 @@ const lastDeathFlag = "message_containers"
 // NeedsFlags says whether the strategy needs a feature flag that the broker can
 // have disabled.
 func NeedsFlags(s Strategy, v abilities.Version) bool {
-	return (s == Headers || s == RoutingKey) && v.Has(abilities.LastDeath) && v.Has(abilities.LastDeathFlag)
+	d, _ := DesignOf(s)
+	return d.NeedsLastDeath && v.Has(abilities.LastDeath) && v.Has(abilities.LastDeathFlag)
 }
 
 // FlagProblems tells whether the feature flag is missing that a strategy needs,

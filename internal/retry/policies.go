@@ -312,7 +312,7 @@ func (m member) harmOfDeliveryLimit(n int64, f Features) string {
 // ramp are the delays for which the queue itself holds messages back, nil if it
 // does not.
 func (m member) ramp() []time.Duration {
-	if m.role != workRole || m.chain.Strategy != DelayedRetry || len(m.chain.Delays) == 0 {
+	if m.role != workRole || !m.chain.design().HoldsBack() || len(m.chain.Delays) == 0 {
 		return nil
 	}
 	return m.chain.Delays
@@ -358,9 +358,9 @@ func (m member) harmOfRoutingKey(value any) string {
 	switch {
 	case m.chain.Shared:
 		return m.harmOfOrigin(value)
-	case m.stores(), m.role == tierRole && m.chain.Strategy == RoutingKey: // there its own argument wins
+	case m.stores(), m.role == tierRole && m.chain.design().KeyCounts: // there its own argument wins
 		return ""
-	case m.chain.Strategy == RoutingKey:
+	case m.chain.design().KeyCounts:
 		return "with strategy \"routing_key\" this key counts the attempts, and messages would go round for ever"
 	default:
 		return "consumers would get retried messages with this routing key in place of their own"

@@ -30,10 +30,14 @@ type Problem struct {
 // Problems returns what can be said about the chain without a broker.
 func (c Chain) Problems() []Problem {
 	var p problems
+	if !c.checkStrategy(&p) {
+		return p
+	}
 	c.checkKind(&p)
 	c.checkDelays(&p)
-	c.checkRamp(&p)
-	c.checkHeldBack(&p)
+	if d := c.design(); d.Problems != nil {
+		p = append(p, d.Problems(c)...)
+	}
 	c.checkCountHeader(&p)
 	c.checkNames(&p)
 	c.checkWorkQueue(&p)
@@ -48,30 +52,28 @@ func (c Chain) Problems() []Problem {
 // cannot do.
 func (c Chain) BrokerProblems(version string, f Features) []Problem {
 	var p problems
-	if c.Strategy == Headers && !f.LastDeathHeaders {
-		p.errorf("strategy", "Strategy Not Supported by This Broker",
-			"Strategy \"headers\" needs RabbitMQ 3.13.3 or later, because earlier versions do not tell the exchange through which a message last "+
-				"entered its queue. This broker runs %s. Use strategy = \"routing_key\", which needs 3.10 or later.", version)
-	}
-	if c.confusesDeaths(f) {
-		c.checkOtherDeaths(&p, version)
-	}
-	switch c.Strategy {
-	case DelayedRetry:
-		c.checkDelayedRetry(&p, version, f)
-	case DelayedExchange:
-		c.checkDelayedExchange(&p, version, f)
-	case Headers, RoutingKey, Republish:
+	if d := c.design(); d.BrokerProblems != nil {
+		p = append(p, d.BrokerProblems(c, version, f)...)
 	}
 	c.checkExactLimit(&p, f)
 	return p
+}
+
+// ExchangeTypeProblems tells why a broker that can declare these types of exchanges cannot
+// carry the chain.
+func (c Chain) ExchangeTypeProblems(types []string, f Features) []Problem {
+	if d := c.design(); d.ExchangeTypeProblems != nil {
+		return d.ExchangeTypeProblems(c, types, f)
+	}
+	return nil
 }
 
 // confusesDeaths says whether a message that dies otherwise than by a rejection
 // would be sent through a tier, because the broker does not tell the two apart.
 // Without tiers everything is parked.
 func (c Chain) confusesDeaths(f Features) bool {
-	return c.Strategy == RoutingKey && !f.LastDeathHeaders && len(c.Delays) > 0
+	d := c.design()
+	return d.ConfusesDeaths != nil && d.ConfusesDeaths(f) && len(c.Delays) > 0
 }
 
 // checkExactLimit warns when a work queue with an exact delivery limit gets
@@ -85,35 +87,6 @@ func (c Chain) checkExactLimit(p *problems, f Features) {
 		"This chain was made without delays, and so its work queue %q was declared with a delivery limit of exactly %d, which RabbitMQ cannot change. It leaves no room for the rounds through the tiers, "+
 			"which RabbitMQ 4.0 and later can count as deliveries: a message whose consumer crashes after a retry may be parked before its last attempt. A chain of another name has that room.",
 		c.Work.Name, *limit)
-}
-
-func (c Chain) checkDelayedRetry(p *problems, version string, f Features) {
-	if !f.DelayedRetry {
-		p.errorf("strategy", "Strategy Not Supported by This Broker",
-			"Strategy \"delayed_retry\" needs RabbitMQ 4.3.1 or later: earlier versions take the arguments and ignore them, so that messages would come back at once. This broker runs %s. "+
-				"Use strategy = \"headers\" (3.13.3 or later) or \"routing_key\" (3.10 or later).", version)
-		return
-	}
-	p.warnf("strategy", "Consumers Must Use basic.reject",
-		"With strategy \"delayed_retry\" a consumer fails a message by basic.reject with requeue=true. RabbitMQ does not count basic.nack with requeue=true: such a message comes back after the first delay for ever "+
-			"and is never parked. With requeue=false a message is parked at once.")
-}
-
-// checkOtherDeaths refuses what lets a message of the work queue die otherwise
-// than by a rejection, on brokers where such a death cannot be told apart.
-func (c Chain) checkOtherDeaths(p *problems, version string) {
-	const detail = "On RabbitMQ %s strategy \"routing_key\" cannot tell a message that died for this reason from a rejected one: it would be sent " +
-		"through a tier, and the broker would drop it later. Leave the attribute out, or use RabbitMQ 3.13.3 or later."
-	w := c.Work
-	if w.DeliveryLimit != nil && *w.DeliveryLimit != Unlimited {
-		p.errorf("work_queue.delivery_limit", "Delivery Limit Would Lose Messages", detail, version)
-	}
-	if w.MessageTTL != nil {
-		p.errorf("work_queue.message_ttl", "Message TTL Would Lose Messages", detail, version)
-	}
-	if c.limited() && c.overflow() == DropHead {
-		p.errorf("work_queue.max_length", "Length Limit Would Lose Messages", detail, version)
-	}
 }
 
 type problems []Problem
@@ -130,14 +103,6 @@ func (p *problems) warnf(attribute, summary, detail string, args ...any) {
 func (p problems) from(policy topology.Policy) { p[len(p)-1].Policy = &policy }
 
 func (c Chain) checkKind(p *problems) {
-	if c.Strategy == DelayedRetry && c.QueueType == topology.Classic {
-		p.errorf("strategy", "Delayed Retry Needs Quorum Queues",
-			"Only quorum queues hold back messages by themselves. Set queue_type = \"quorum\", or use another strategy.")
-	}
-	if c.Strategy == DelayedRetry && len(c.Delays) > 0 && c.Work.DeliveryLimit != nil {
-		p.errorf("work_queue.delivery_limit", "Delivery Limit Follows From the Delays",
-			"With strategy \"delayed_retry\" the delivery limit is the number of delays. Leave work_queue.delivery_limit out.")
-	}
 	if c.QueueType == topology.Classic && c.DeadLetterStrategy == AtLeastOnce {
 		p.errorf("dead_letter_strategy", "At-Least-Once Needs Quorum Queues",
 			"Classic queues dead-letter at most once; only quorum queues can do so at least once. Set queue_type = \"quorum\", or "+
@@ -146,13 +111,13 @@ func (c Chain) checkKind(p *problems) {
 }
 
 func (c Chain) checkCountHeader(p *problems) {
-	switch {
-	case c.Strategy != Republish && c.CountHeader != "":
+	switch named := c.design().NamesHeader; {
+	case !named && c.CountHeader != "":
 		p.errorf("count_header", "Nothing Counts", "Only strategy \"republish\" counts in a header. Leave count_header out.")
-	case c.Strategy == Republish && strings.HasPrefix(c.CountHeader, topology.ArgumentPrefix):
+	case named && strings.HasPrefix(c.CountHeader, topology.ArgumentPrefix):
 		p.errorf("count_header", "Header Not Matched",
 			"count_header is %q. A headers exchange ignores headers that start with \"x-\". Choose another name.", c.CountHeader)
-	case c.Strategy == Republish && c.CountHeader == "":
+	case named && c.CountHeader == "":
 		p.errorf("count_header", "Empty Header", "count_header must not be empty.")
 	}
 }
@@ -370,10 +335,7 @@ func validMatch(value any) bool {
 
 func (c Chain) ownExchanges() map[string]bool {
 	own := map[string]bool{}
-	for _, name := range []string{
-		c.RetryExchange(), c.FirstExchange(), c.KeysExchange(), c.ParkingExchange(), c.RedriveExchange(), c.ReturnExchange(), c.FailedExchange(),
-		c.WaitExchange(),
-	} {
+	for name := range c.exchangeTypes() {
 		own[name] = true
 	}
 	for _, tier := range c.Tiers() {

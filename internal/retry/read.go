@@ -26,7 +26,7 @@ func (e *NotAChainError) Error() string { return "no retry chain: " + e.Reason }
 // read gets the value it would have by default. The features tell what the
 // queues were declared with.
 func Read(name string, in *topology.Topology, live abilities.Version) (Chain, Features, error) {
-	c := Chain{Name: name, Strategy: Headers}
+	c := Chain{Name: name, Strategy: DefaultStrategy}
 	tiers := c.tiersOnBroker(in)
 	if !c.anythingIn(in, tiers) {
 		return Chain{}, Features{}, ErrNoChain
@@ -35,13 +35,15 @@ func Read(name string, in *topology.Topology, live abilities.Version) (Chain, Fe
 		return Chain{}, Features{}, &NotAChainError{reason}
 	}
 	c.Strategy = c.readStrategy(in, tiers)
-	tiers = slices.DeleteFunc(tiers, func(t Tier) bool { return t != c.tier(t.Label, t.Delay) })
+	tiers = slices.DeleteFunc(tiers, func(t Tier) bool { return !c.isTier(t) })
 	c.Work.Name = c.readWorkQueueName(in)
 	c.Parking.Name = c.readParkingQueueName(in)
 	_, c.Work.Existing = in.Policy(c.AttachPolicy())
 	c.QueueType, c.DeadLetterStrategy = c.readQueueType(in, tiers)
 	c.Delays = c.readDelays(in, tiers)
-	c.CountHeader = c.readCountHeader(in)
+	if d := c.design(); d.NamesHeader {
+		c.CountHeader = d.CountHeader(c, in)
+	}
 	c.readPolicies(in)
 	c.readWorkQueue(in)
 	c.readParkingQueue(in)
@@ -64,11 +66,7 @@ func (c Chain) anythingIn(in *topology.Topology, tiers []Tier) bool {
 
 // contradiction says why the objects that have names of the chain cannot be one.
 func (c Chain) contradiction(in *topology.Topology) string {
-	for name, kind := range map[string]string{
-		c.RetryExchange(): topology.Headers, c.FirstExchange(): topology.Headers, c.KeysExchange(): topology.Direct,
-		c.ParkingExchange(): topology.Fanout, c.RedriveExchange(): topology.Fanout, c.ReturnExchange(): topology.Fanout, c.FailedExchange(): topology.Fanout,
-		c.WaitExchange(): topology.DelayedMessage,
-	} {
+	for name, kind := range c.exchangeTypes() {
 		if e, exists := in.Exchange(name); exists && e.Type != kind {
 			return fmt.Sprintf("exchange %q is a %s exchange; a chain needs a %s exchange of this name", name, e.Type, kind)
 		}
@@ -110,27 +108,21 @@ func (c *Chain) readPolicies(in *topology.Topology) {
 	c.Policy.Inherit = len(p.Definition) > len(c.attachmentKeys())
 }
 
+// readStrategy asks every design whether the objects are its own.
 func (c Chain) readStrategy(in *topology.Topology, tiers []Tier) Strategy {
-	if _, exists := in.Exchange(c.KeysExchange()); exists {
-		return RoutingKey
-	}
-	if _, exists := in.Exchange(c.WaitExchange()); exists {
-		return DelayedExchange
-	}
-	if _, exists := in.Exchange(c.FailedExchange()); exists {
-		return Republish
-	}
-	_, retry := in.Exchange(c.RetryExchange())
-	_, first := in.Exchange(c.FirstExchange())
-	if dlx := c.readDeadLetterExchange(in); !retry && !first && len(tiers) == 0 && dlx == c.ParkingExchange() {
-		return DelayedRetry
-	}
-	for strategy, prefix := range map[Strategy]string{RoutingKey: c.attemptPrefix(), Republish: c.waitPrefix()} {
-		if len(tiers) > 0 && !slices.ContainsFunc(tiers, func(t Tier) bool { return !strings.HasPrefix(t.Queue, prefix) }) {
-			return strategy
+	for _, d := range designs {
+		if recognise := d.Recognise; recognise != nil && recognise(c, in, tiers) {
+			return d.Strategy
 		}
 	}
-	return Headers
+	for _, d := range designs {
+		other := c
+		other.Strategy = d.Strategy
+		if len(tiers) > 0 && !slices.ContainsFunc(tiers, func(t Tier) bool { return !other.isTier(t) }) {
+			return other.Strategy
+		}
+	}
+	return DefaultStrategy
 }
 
 // readDeadLetterExchange is where the work queue's dead letters go, by an
@@ -145,9 +137,6 @@ func (c Chain) readDeadLetterExchange(in *topology.Topology) string {
 
 // readCountHeader finds the header in which strategy "republish" counts.
 func (c Chain) readCountHeader(in *topology.Topology) string {
-	if c.Strategy != Republish {
-		return ""
-	}
 	for _, b := range in.From(c.RetryExchange()) {
 		for _, key := range slices.Sorted(maps.Keys(b.Arguments)) {
 			if !strings.HasPrefix(key, topology.ArgumentPrefix) {
@@ -166,7 +155,10 @@ func (c Chain) readWorkQueueName(in *topology.Topology) string {
 			return name
 		}
 	}
-	own := []string{c.RetryExchange(), c.FailedExchange(), c.ParkingExchange()}
+	var own []string
+	for _, d := range designs {
+		own = append(own, d.DeadLetterExchange(c))
+	}
 	feeds := func(q topology.Queue) bool {
 		return slices.Contains(own, q.Arguments.String(topology.DeadLetterExchange))
 	}
@@ -235,18 +227,14 @@ func DefaultDeadLetterStrategy(queueType topology.QueueType) DeadLetterStrategy 
 	return AtMostOnce
 }
 
-// readDelays follows the steps from the first tier to the last, as a message
-// does. Tiers that no step leads to come after those, the shortest first.
+// readDelays reads the delays in their order.
 func (c Chain) readDelays(in *topology.Topology, tiers []Tier) []time.Duration {
-	switch c.Strategy {
-	case Republish:
-		return c.readCountedDelays(in, tiers)
-	case DelayedRetry:
-		return c.readRamp(in)
-	case DelayedExchange:
-		return []time.Duration{} // only the process of the user knows them
-	case Headers, RoutingKey:
-	}
+	return c.design().ReadDelays(c, in, tiers)
+}
+
+// readSteppedDelays follows the steps from the first tier to the last, as a message
+// does. Tiers that no step leads to come after those, the shortest first.
+func (c Chain) readSteppedDelays(in *topology.Topology, tiers []Tier) []time.Duration {
 	byQueue := map[string]Tier{}
 	for _, tier := range tiers {
 		byQueue[tier.Queue] = tier
@@ -303,7 +291,7 @@ func (c Chain) readCountedDelays(in *topology.Topology, tiers []Tier) []time.Dur
 
 // readRamp reads the delays of strategy "delayed_retry" off the work queue, or
 // off the policy that attaches it.
-func (c Chain) readRamp(in *topology.Topology) []time.Duration {
+func (c Chain) readRamp(in *topology.Topology, _ []Tier) []time.Duration {
 	settings := topology.Arguments{}
 	if q, exists := in.Queue(c.Work.Name); exists {
 		settings = q.Arguments
@@ -346,12 +334,12 @@ func (c *Chain) readWorkQueue(in *topology.Topology) {
 		return
 	}
 	for key, value := range q.Arguments {
-		ramped := c.Strategy == DelayedRetry && topology.HoldsBack(key)
+		ramped := c.design().HoldsBack() && topology.HoldsBack(key)
 		if _, owned := ownedArguments[key]; !owned && !ramped {
 			w.Arguments[key] = value
 		}
 	}
-	if c.Strategy != DelayedRetry || len(c.Delays) == 0 {
+	if !c.design().HoldsBack() || len(c.Delays) == 0 {
 		w.DeliveryLimit = readDeliveryLimit(q, c.limitIsExact(q))
 	}
 	w.MessageTTL = readTTL(q)

@@ -41,9 +41,9 @@ func FindEntries(in *topology.Topology) Entries {
 func (e Entries) add(c Chain, work string, in *topology.Topology) {
 	tiers := c.tiersOnBroker(in)
 	c.Strategy = c.readStrategy(in, tiers)
-	entry := Entry{Exchange: c.RedriveExchange(), Queue: work, CountHeader: c.readCountHeader(in)}
-	if c.Strategy == DelayedExchange {
-		entry.CountHeader = DefaultCountHeader
+	entry := Entry{Exchange: c.RedriveExchange(), Queue: work}
+	if read := c.design().CountHeader; read != nil {
+		entry.CountHeader = read(c, in)
 	}
 	e.byQueue[work] = entry
 	for _, tier := range tiers {

@@ -1,6 +1,41 @@
 package retry
 
-import "github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+import (
+	"time"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+)
+
+// republish is the design of strategy "republish".
+func republish() *Design {
+	return &Design{
+		Strategy: Republish,
+		Summary: "by an integer header that a process of yours writes, which takes failed messages from the queue named after the " +
+			"chain and `.failed` and publishes them to the retry exchange.",
+		Exchanges: func(c Chain) map[string]string {
+			return map[string]string{
+				c.RetryExchange(): topology.Headers, c.FailedExchange(): topology.Fanout, c.ReturnExchange(): topology.Fanout,
+			}
+		},
+		Leftovers: func(c Chain) []topology.Exchange {
+			return []topology.Exchange{exchange(c.ReturnExchange(), topology.Fanout, c.ParkingExchange())}
+		},
+		DeadLetterExchange: Chain.FailedExchange,
+		Stores:             func(c Chain) []string { return []string{c.FailedQueue()} },
+		Tier: func(c Chain, label string, delay time.Duration) Tier {
+			return Tier{Label: label, Delay: delay, Queue: c.waitPrefix() + label, Return: c.ReturnExchange()}
+		},
+		Expand:      Chain.addRepublishSteps,
+		NamesHeader: true,
+		CountHeader: Chain.readCountHeader,
+		Recognise: func(c Chain, in *topology.Topology, _ []Tier) bool {
+			_, failed := in.Exchange(c.FailedExchange())
+			_, waits := in.Exchange(c.WaitExchange()) // strategy "delayed_exchange" has both
+			return failed && !waits
+		},
+		ReadDelays: Chain.readCountedDelays,
+	}
+}
 
 // DefaultCountHeader is the header in which a chain of strategy "republish"
 // counts, if it sets none.

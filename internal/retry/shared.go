@@ -53,7 +53,7 @@ func SharedBrokerProblems(attribute, version string, f Features) []Problem {
 func ReadShared(name string, in *topology.Topology, live abilities.Version) (Chain, Features, error) {
 	c := NewShared(name)
 	tiers := c.tiersOnBroker(in)
-	tiers = slices.DeleteFunc(tiers, func(t Tier) bool { return t != c.tier(t.Label, t.Delay) })
+	tiers = slices.DeleteFunc(tiers, func(t Tier) bool { return !c.isTier(t) })
 	_, retries := in.Exchange(c.RetryExchange())
 	back, returns := in.Exchange(c.ReturnExchange())
 	if !retries && !returns && len(tiers) == 0 && !c.begun(in) {

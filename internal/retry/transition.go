@@ -72,16 +72,13 @@ func (c Chain) keep(target, actual *topology.Topology, tier Tier, next string) {
 // leadsOn says whether the tier itself decides where its messages go when they
 // fail again. Where a process counts, the count does.
 func (c Chain) leadsOn(tier Tier) bool {
-	return c.brokerCounts() && c.tier(tier.Label, tier.Delay) == tier
+	return c.brokerCounts() && c.isTier(tier)
 }
 
 // stepOut leads a message that failed after it came out of the tier to the next
 // queue.
 func (c Chain) stepOut(tier Tier, next string) topology.Binding {
-	if c.Strategy == RoutingKey {
-		return toQueue(c.KeysExchange(), next, tier.Queue, nil)
-	}
-	return toQueue(c.RetryExchange(), next, "", headersStep(tier.Return))
+	return c.design().Steps.Out(c, tier, next)
 }
 
 // after finds the queue for messages that fail after they came out of a retired
@@ -107,10 +104,19 @@ func (c Chain) after(tier Tier, actual, wanted *topology.Topology, before []Tier
 	return c.Parking.Name
 }
 
+// steps are the bindings of all exchanges from which steps lead on.
+func (c Chain) steps(in *topology.Topology) []topology.Binding {
+	var bindings []topology.Binding
+	for _, name := range c.stepExchanges() {
+		bindings = append(bindings, in.From(name)...)
+	}
+	return bindings
+}
+
 // nextQueue follows one step of the chain as it is on the broker, or else as it
 // was before.
 func (c Chain) nextQueue(queue string, actual *topology.Topology, before []Tier) (string, bool) {
-	for _, b := range slices.Concat(actual.From(c.RetryExchange()), actual.From(c.KeysExchange())) {
+	for _, b := range c.steps(actual) {
 		if tier, is := c.steppedFrom(b); is && tier.Queue == queue {
 			return b.Destination, true
 		}
@@ -125,15 +131,11 @@ func (c Chain) nextQueue(queue string, actual *topology.Topology, before []Tier)
 // steppedFrom tells from which tier a binding leads on, if it is a step of the
 // chain.
 func (c Chain) steppedFrom(b topology.Binding) (Tier, bool) {
-	label := ""
-	switch {
-	case b.DestinationKind != topology.KindQueue, !c.brokerCounts():
+	steps := c.design().Steps
+	if steps == nil || b.DestinationKind != topology.KindQueue || b.Source != steps.Exchange(c) {
 		return Tier{}, false
-	case c.Strategy == RoutingKey && b.Source == c.KeysExchange():
-		label = cutLabel(b.RoutingKey, c.attemptPrefix())
-	case c.Strategy != RoutingKey && b.Source == c.RetryExchange():
-		label = cutLabel(b.Arguments.String(topology.LastDeathSource), c.returnPrefix())
 	}
+	label := steps.Label(c, b)
 	if label == "" {
 		return Tier{}, false
 	}
@@ -200,7 +202,7 @@ func (c Chain) Draining(actual, wanted *topology.Topology) (rest *topology.Topol
 			rest.RemoveExchange(tier.Return)
 		}
 	}
-	for _, b := range slices.Concat(actual.From(c.RetryExchange()), actual.From(c.KeysExchange())) {
+	for _, b := range c.steps(actual) {
 		if tier, is := c.steppedFrom(b); is && !wanted.Has(b) && c.spent(tier, actual, gone) {
 			rest.Unbind(b)
 		}
@@ -295,7 +297,7 @@ func (c Chain) policySteps(d topology.Difference) (shields, attachment topology.
 // that is so everywhere.
 func (c Chain) moveSteps(d topology.Difference, is roles) []topology.Stage {
 	step := func(b topology.Binding) bool {
-		return is.inside(b) && c.brokerCounts() && (b.Source == c.RetryExchange() || b.Source == c.KeysExchange())
+		return is.inside(b) && c.brokerCounts() && slices.Contains(c.stepExchanges(), b.Source)
 	}
 	elsewhere := func(b topology.Binding) bool { return is.inside(b) && !step(b) }
 	return []topology.Stage{
