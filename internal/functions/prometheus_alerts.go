@@ -141,7 +141,7 @@ func (a *arguments) alertChains(ctx context.Context, list types.List) []alerts.C
 		chains[i] = alerts.Chain{
 			Name: g.Name, VHost: g.VHost, Parking: g.ParkingQueue.Name, Work: g.WorkQueue.Name,
 			Timestamps:  g.ParkingQueue.Ownership == attribute.Application || g.QueueType == string(topology.Classic),
-			HoldsBack:   g.Strategy == string(retry.DelayedRetry),
+			HoldsBack:   holdsBack(g.Strategy),
 			AtLeastOnce: g.DeadLetterStrategy == string(retry.AtLeastOnce),
 		}
 		for _, tier := range g.Tiers {
@@ -230,4 +230,10 @@ func (a *arguments) matchers(text string) string {
 		a.refuse(1, "matchers: %q is no list of label matchers such as job=\"rabbitmq\", cluster!=\"test\"", text)
 	}
 	return strings.TrimSpace(text)
+}
+
+// holdsBack says whether the work queue of a chain of that strategy holds messages back.
+func holdsBack(strategy string) bool {
+	d, _ := retry.DesignOf(retry.Strategy(strategy))
+	return d.HoldsBack()
 }

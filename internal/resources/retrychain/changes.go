@@ -66,7 +66,7 @@ const (
 // arguments of queues.
 func immutableChanges(a, b retry.Chain) []immutable {
 	candidates := []immutable{
-		{"strategy", strategyReason(a, b), family(a), family(b)},
+		{"strategy", strategyReason(a, b), true, a.SameFamily(b)},
 		{"queue_type", everyQueue, a.QueueType, b.QueueType},
 		{"dead_letter_strategy", everyQueue, a.DeadLetterStrategy, b.DeadLetterStrategy},
 		{"work_queue.name", "messages that wait in a tier come back to the queue of the old name", a.Work.Name, b.Work.Name},
@@ -75,11 +75,11 @@ func immutableChanges(a, b retry.Chain) []immutable {
 	if a.Strategy == b.Strategy && a.FailedToProcess() {
 		candidates = append(candidates, immutable{"count_header", "messages that are under way count in the header of before", a.CountHeader, b.CountHeader})
 	}
-	if byDelays(a) && byDelays(b) {
+	if a.DelaysAreArguments() && b.DelaysAreArguments() {
 		candidates = append(candidates, immutable{"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which RabbitMQ fixes when the queue is declared", a.Delays, b.Delays})
 	}
 	if !a.Work.Existing && !b.Work.Existing {
-		if family(a) == family(b) && (!byDelays(a) || slices.Equal(a.Delays, b.Delays)) { // else it follows from these
+		if a.SameFamily(b) && (!a.DelaysAreArguments() || slices.Equal(a.Delays, b.Delays)) { // else it follows from these
 			candidates = append(candidates, immutable{"work_queue.delivery_limit", workArgument, a.Work.DeliveryLimit, b.Work.DeliveryLimit})
 		}
 		candidates = append(candidates,
@@ -104,9 +104,6 @@ func immutableChanges(a, b retry.Chain) []immutable {
 	return changed
 }
 
-// byDelays says whether the delays are arguments of the work queue.
-func byDelays(c retry.Chain) bool { return c.Strategy == retry.DelayedRetry && !c.Work.Existing }
-
 // strategyReason says why a chain cannot change to a strategy of another family.
 func strategyReason(a, b retry.Chain) string {
 	if a.FailedToProcess() && b.FailedToProcess() {
@@ -116,14 +113,6 @@ func strategyReason(a, b retry.Chain) string {
 		return "the exchanges that its messages go through have other arguments with the other strategy, which RabbitMQ fixes when they are declared, and messages that wait in a tier still need those of before"
 	}
 	return "the work queue dead-letters to another exchange, or by other arguments, which RabbitMQ fixes when it is declared"
-}
-
-// family is the same for strategies between which a living chain can change.
-func family(c retry.Chain) retry.Strategy {
-	if c.Strategy == retry.RoutingKey {
-		return retry.Headers
-	}
-	return c.Strategy
 }
 
 // Stopped is for [lifecycle.Stopper].

@@ -12,7 +12,7 @@ import (
 )
 
 func (m *model) Complete(prior lifecycle.Model, f *lifecycle.Facts) {
-	values.Default(&m.Strategy, string(retry.Headers))
+	values.Default(&m.Strategy, string(retry.DefaultStrategy))
 	values.Default(&m.QueueType, string(topology.Quorum))
 	m.CountHeader = m.completeCountHeader()
 	m.DeadLetterStrategy = values.CompleteDeadLetterStrategy(m.DeadLetterStrategy, m.QueueType)
@@ -35,7 +35,7 @@ func (m *model) completeCountHeader() types.String {
 		return m.CountHeader
 	case m.Strategy.IsUnknown():
 		return types.StringUnknown()
-	case m.Strategy.ValueString() == string(retry.Republish):
+	case m.design().NamesHeader:
 		return types.StringValue(retry.DefaultCountHeader)
 	default:
 		return types.StringNull()
@@ -73,11 +73,11 @@ func (m *model) defaultDeliveryLimit(ownership types.String, f *lifecycle.Facts)
 	switch {
 	case attribute.IsApplication(ownership), m.QueueType.ValueString() == string(topology.Classic):
 		return types.Int64Null()
-	case m.Strategy.ValueString() == string(retry.DelayedRetry) && m.Delays.IsUnknown():
+	case m.design().HoldsBack() && m.Delays.IsUnknown():
 		return types.Int64Unknown()
-	case m.Strategy.ValueString() == string(retry.DelayedRetry) && len(m.Delays.Elements()) > 0:
+	case m.design().HoldsBack() && len(m.Delays.Elements()) > 0:
 		return types.Int64Null() // the delays say it
-	case ownership.IsUnknown(), m.QueueType.IsUnknown(), m.Strategy.IsUnknown(), f == nil && m.Strategy.ValueString() == string(retry.RoutingKey):
+	case ownership.IsUnknown(), m.QueueType.IsUnknown(), m.Strategy.IsUnknown(), f == nil && m.design().DependsOnBroker:
 		return types.Int64Unknown()
 	case f != nil && !f.Features.DeliveryLimit:
 		return types.Int64Null()
@@ -116,6 +116,12 @@ func (m *model) completeParkingQueue() types.Object {
 		p.Ownership = types.StringValue(ownedByChain)
 	}
 	return p.object()
+}
+
+// design is the zero [retry.Design] while the strategy is not known.
+func (m *model) design() *retry.Design {
+	d, _ := retry.DesignOf(retry.Strategy(m.Strategy.ValueString()))
+	return d
 }
 
 // named is a chain that only knows its name.
@@ -180,10 +186,10 @@ func (m *model) setNames() {
 	c := m.named()
 	switch {
 	case m.Strategy.IsUnknown():
-	case c.Strategy == retry.DelayedRetry, c.Strategy == retry.DelayedExchange:
-		m.RetryExchange = types.StringNull()
-	default:
+	case c.HasRetryExchange():
 		m.RetryExchange = types.StringValue(c.RetryExchange())
+	default:
+		m.RetryExchange = types.StringNull()
 	}
 	m.RedriveExchange = types.StringValue(c.RedriveExchange())
 }

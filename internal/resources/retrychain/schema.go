@@ -2,6 +2,8 @@ package retrychain
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -55,18 +57,9 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		"vhost": lifecycle.VHostAttribute("Virtual host. It must exist. Changing it makes a new chain."),
 		"strategy": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "How the chain knows which attempt a message is at. `headers` (RabbitMQ 3.13.3 or later; in 3.13 with the feature flag `message_containers`, which a rolling upgrade leaves disabled): by the exchange through which it came back; " +
-				"the routing key stays. `routing_key` (3.10 or later): by a routing key that names the tier, which consumers see on retries. " +
-				"`republish`: by an integer header that a process of yours writes, which takes failed messages from the queue named after the chain and `.failed` and publishes them to the retry exchange. " +
-				"`delayed_retry` (4.3.1 or later, quorum queues): the work queue itself holds back messages that consumers give back with `basic.reject` and `requeue=true`; the delays have to be a ramp `d`, `2d`, `3d` up to a maximum. " +
-				"`delayed_exchange` (before 4.3, with the plugin `rabbitmq_delayed_message_exchange`): processes of yours count, publish to an exchange that holds messages back, and move them to the work queue when their delay is over; " +
-				"the delays are theirs, the broker does not know them. " +
-				"Never chosen by the broker's version. Default: `headers`.",
-			Validators: []validator.String{
-				stringvalidator.OneOf(
-					string(retry.Headers), string(retry.RoutingKey), string(retry.Republish), string(retry.DelayedRetry), string(retry.DelayedExchange),
-				),
-			},
+			MarkdownDescription: "How the chain knows which attempt a message is at. " + strategies() +
+				" Never chosen by the broker's version. Default: `" + string(retry.DefaultStrategy) + "`.",
+			Validators: []validator.String{stringvalidator.OneOf(retry.Strategies()...)},
 		},
 		"count_header": schema.StringAttribute{
 			Optional: true, Computed: true,
@@ -218,4 +211,13 @@ func outputs() map[string]schema.Attribute {
 			"Routing key and arguments by `source -> destination`.",
 			"Pattern, priority and definition by name. After a refresh also policies of others that endanger the chain's messages."),
 	}
+}
+
+// strategies describes every strategy.
+func strategies() string {
+	var texts []string
+	for _, d := range retry.Designs() {
+		texts = append(texts, fmt.Sprintf("`%s` %s", d.Strategy, d.Summary))
+	}
+	return strings.Join(texts, " ")
 }
