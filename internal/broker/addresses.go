@@ -100,10 +100,9 @@ func (k *call) belongs() error {
 		return nil
 	}
 	at, err := c.behind.get(k.ctx, strconv.Itoa(k.at), func(ctx context.Context, at *clusterAt) error {
-		var o overview
 		look := c.newCall(ctx, operation{})
 		look.at, look.pinned, look.once = k.at, true, true
-		err := look.readOverview(url.Values{"columns": {infoColumns}, "disable_stats": {"true"}}, &o)
+		o, err := look.readOverview(withoutStats(infoColumns))
 		*at = clusterAt{endpoint: k.url().String(), cluster: o.Cluster, node: o.Node}
 		if err == nil {
 			at.peers, _ = look.nodes()

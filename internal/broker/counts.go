@@ -146,25 +146,18 @@ func (c *Client) Counts(ctx context.Context, vhost, queue string) (Counts, error
 		object: fmt.Sprintf("queue %q", queue),
 	})
 	k.query = url.Values{"columns": {countColumns}}
-	err := k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.GetQueue(vhost, queue)
-		return err
-	})
-	if isNotFound(err) {
-		listed, err := c.onlyListed(ctx, vhost, queue)
-		return Counts{Queue: queue, Exists: listed != nil}, err
-	}
-	if err != nil {
-		return Counts{}, err
-	}
-	var found struct {
+	found, err := get[struct {
 		Messages       *int64 `json:"messages"`
 		Ready          *int64 `json:"messages_ready"`
 		Unacknowledged *int64 `json:"messages_unacknowledged"`
 		DeadLetters    *int64 `json:"messages_dlx"`
 		Delayed        *int64 `json:"messages_delayed"`
+	}](k, func(rh *rabbithole.Client) (any, error) { return rh.GetQueue(vhost, queue) })
+	if isNotFound(err) {
+		listed, err := c.onlyListed(ctx, vhost, queue)
+		return Counts{Queue: queue, Exists: listed != nil}, err
 	}
-	if err := k.decode(&found); err != nil {
+	if err != nil {
 		return Counts{}, err
 	}
 	return Counts{

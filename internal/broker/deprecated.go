@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -27,29 +26,15 @@ func (c *Client) DeprecatedFeatures(ctx context.Context) ([]string, error) {
 
 func (c *Client) loadDeprecated(ctx context.Context, names *[]string) error {
 	k := c.newCall(ctx, operation{text: "list the deprecated features in use"})
-	// rabbit-hole does not know this request.
-	err := k.run(func(*rabbithole.Client) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/deprecated-features/used", http.NoBody)
-		if err != nil {
-			return err
-		}
-		request.SetBasicAuth(c.username, c.password)
-		response, err := k.RoundTrip(request)
-		return closed(response, err)
-	})
-	if err != nil {
-		err = c.explain(ctx, k.op, err)
-	}
+	// rabbit-hole does not know this path: any of its requests will do.
+	k.path = "deprecated-features/used"
+	found, err := get[[]struct {
+		Name string `json:"name"`
+	}](k, func(rh *rabbithole.Client) (any, error) { return rh.ListFeatureFlags() })
 	if isNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return err
-	}
-	var found []struct {
-		Name string `json:"name"`
-	}
-	if err := k.decode(&found); err != nil {
 		return err
 	}
 	for _, feature := range found {

@@ -99,15 +99,8 @@ func (c *Client) loadEffects(ctx context.Context, vhost string, e *effects) erro
 	began := time.Now()
 	k := c.newCall(ctx, operation{text: fmt.Sprintf("list the policies in effect in vhost %q", vhost), vhost: vhost})
 	k.query = url.Values{"columns": {effectiveColumns}}
-	err := k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.ListQueuesIn(vhost)
-		return err
-	})
+	list, err := get[[]effect](k, func(rh *rabbithole.Client) (any, error) { return rh.ListQueuesIn(vhost) })
 	if err != nil {
-		return err
-	}
-	var list []effect
-	if err := k.decode(&list); err != nil {
 		return err
 	}
 	e.began, e.byQueue = began, make(map[string]effect, len(list))

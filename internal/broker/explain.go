@@ -66,22 +66,15 @@ func (c *Client) checkLogin(ctx context.Context) error {
 // whoami returns the tags of our user.
 func (c *Client) whoami(ctx context.Context) ([]string, error) {
 	k := c.newCall(ctx, operation{text: "ask who the user is"})
-	err := k.run(func(rh *rabbithole.Client) error {
-		_, err := rh.Whoami()
-		return err
-	})
+	user, err := fetch[struct {
+		Name string              `json:"name"`
+		Tags rabbithole.UserTags `json:"tags"`
+	}](k, func(rh *rabbithole.Client) (any, error) { return rh.Whoami() })
 	var answer *APIError
 	if errors.As(err, &answer) && answer.Status == http.StatusUnauthorized {
 		return nil, c.refusal(c.Endpoint(), answer.Reason)
 	}
 	if err != nil {
-		return nil, err
-	}
-	var user struct {
-		Name string              `json:"name"`
-		Tags rabbithole.UserTags `json:"tags"`
-	}
-	if err := k.decode(&user); err != nil {
 		return nil, err
 	}
 	if c.token != nil {

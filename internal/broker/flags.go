@@ -31,22 +31,15 @@ func (c *Client) DisabledFlags(ctx context.Context) (names []string, known bool,
 
 func (c *Client) loadFlags(ctx context.Context, flags *featureFlags) error {
 	k := c.newCall(ctx, operation{text: "list the feature flags"})
-	err := k.run(func(rh *rabbithole.Client) error {
-		_, err := rh.ListFeatureFlags()
-		return err
-	})
+	found, err := fetch[[]struct {
+		Name  string `json:"name"`
+		State string `json:"state"`
+	}](k, func(rh *rabbithole.Client) (any, error) { return rh.ListFeatureFlags() })
 	var answer *APIError
 	if errors.As(err, &answer) && (answer.Status == http.StatusUnauthorized || answer.Status == http.StatusNotFound) {
 		return c.checkLogin(ctx)
 	}
 	if err != nil {
-		return err
-	}
-	var found []struct {
-		Name  string `json:"name"`
-		State string `json:"state"`
-	}
-	if err := k.decode(&found); err != nil {
 		return err
 	}
 	flags.known = true

@@ -64,15 +64,8 @@ const listingColumns = queueColumns + ",state,node,leader,members,online"
 func (c *Client) listed(ctx context.Context, vhost, queue string) (*listing, error) {
 	k := c.newCall(ctx, operation{text: fmt.Sprintf("look whether vhost %q has a queue %q", vhost, queue), vhost: vhost})
 	k.query = withoutStats(listingColumns)
-	err := k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.ListQueuesIn(vhost)
-		return err
-	})
+	all, err := get[[]listing](k, func(rh *rabbithole.Client) (any, error) { return rh.ListQueuesIn(vhost) })
 	if err != nil {
-		return nil, err
-	}
-	var all []listing
-	if err := k.decode(&all); err != nil {
 		return nil, err
 	}
 	for _, l := range all {

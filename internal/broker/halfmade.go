@@ -245,10 +245,7 @@ func (c *Client) raftMembers(ctx context.Context, vhost, queue string, found *sh
 	})
 	k.path = fmt.Sprintf("queues/quorum/%s/%s/status", url.PathEscape(vhost), url.PathEscape(queue))
 	k.once = true
-	err = k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.GetQueue(vhost, queue)
-		return err
-	})
+	members, err = get[[]raftMember](k, func(rh *rabbithole.Client) (any, error) { return rh.GetQueue(vhost, queue) })
 	var answer *APIError
 	switch {
 	case isNotFound(err):
@@ -261,8 +258,7 @@ func (c *Client) raftMembers(ctx context.Context, vhost, queue string, found *sh
 	case err != nil:
 		return nil, false, err
 	}
-	err = k.decode(&members)
-	return members, true, err
+	return members, true, nil
 }
 
 // shape is what the API says of a queue.
@@ -283,18 +279,11 @@ func (c *Client) suspect(ctx context.Context, vhost, queue string) (*shape, erro
 		object: fmt.Sprintf("queue %q", queue),
 	})
 	k.query = url.Values{"columns": {"name,type,messages,state,members,online"}}
-	err := k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.GetQueue(vhost, queue)
-		return err
-	})
+	found, err := get[shape](k, func(rh *rabbithole.Client) (any, error) { return rh.GetQueue(vhost, queue) })
 	if isNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
-	}
-	var found shape
-	if err := k.decode(&found); err != nil {
 		return nil, err
 	}
 	// 3.10 lists no member of a half-made queue as online.
@@ -313,17 +302,10 @@ func (c *Client) suspect(ctx context.Context, vhost, queue string) (*shape, erro
 func (c *Client) unsettled(ctx context.Context) time.Duration {
 	k := c.newCall(ctx, operation{text: "list the nodes"})
 	k.query = url.Values{"columns": {"name,running,uptime"}}
-	var nodes []struct {
+	nodes, err := get[[]struct {
 		Running bool   `json:"running"`
 		Uptime  *int64 `json:"uptime"` // milliseconds
-	}
-	err := k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.ListNodes()
-		return err
-	})
-	if err == nil {
-		err = k.decode(&nodes)
-	}
+	}](k, func(rh *rabbithole.Client) (any, error) { return rh.ListNodes() })
 	if err != nil || len(nodes) == 0 {
 		return c.proof.settle
 	}

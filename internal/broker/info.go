@@ -17,19 +17,12 @@ import (
 type Info struct {
 	// Version is the version of RabbitMQ, not that of a product built on it.
 	Version abilities.Version
-	// Product is the name of the product, "RabbitMQ" for RabbitMQ itself.
-	Product string
-	// ProductVersion is the version of the product, which vendors count in
-	// their own way.
-	ProductVersion string
-	Cluster        string
+	Cluster string
 	// Node is the node that answered.
 	Node string
 	// ExchangeTypes are the types that can be declared, those of plugins
 	// included, in the order of their names.
 	ExchangeTypes []string
-	// DefaultQueueType is the node's default, "" before 4.0.
-	DefaultQueueType string
 }
 
 // services is what a broker says of itself and only some operations need. An
@@ -54,11 +47,6 @@ type Listener struct {
 	Port     int
 }
 
-// HasExchangeType says whether exchanges of the type can be declared.
-func (i Info) HasExchangeType(name string) bool {
-	return slices.Contains(i.ExchangeTypes, name)
-}
-
 // Info returns what the broker says of itself. It asks once per process; a
 // failure is not kept.
 func (c *Client) Info(ctx context.Context) (Info, error) {
@@ -73,18 +61,15 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 
 // overview is the part of GET /api/overview that [Info] and services need.
 type overview struct {
-	Version        string `json:"rabbitmq_version"`
-	Product        string `json:"product_name"`
-	ProductVersion string `json:"product_version"`
-	Cluster        string `json:"cluster_name"`
-	Node           string `json:"node"`
-	ExchangeTypes  []struct {
+	Version       string `json:"rabbitmq_version"`
+	Cluster       string `json:"cluster_name"`
+	Node          string `json:"node"`
+	ExchangeTypes []struct {
 		Name    string `json:"name"`
 		Enabled *bool  `json:"enabled"`
 	} `json:"exchange_types"`
-	DefaultQueueType string `json:"default_queue_type"`
-	DisableStats     bool   `json:"disable_stats"`
-	Listeners        []struct {
+	DisableStats bool `json:"disable_stats"`
+	Listeners    []struct {
 		Node     string          `json:"node"`
 		Protocol string          `json:"protocol"`
 		Port     rabbithole.Port `json:"port"`
@@ -92,13 +77,13 @@ type overview struct {
 }
 
 const (
-	infoColumns     = "rabbitmq_version,product_name,product_version,cluster_name,node,exchange_types,default_queue_type"
+	infoColumns     = "rabbitmq_version,cluster_name,node,exchange_types"
 	servicesColumns = "node,disable_stats,listeners"
 )
 
 func (c *Client) loadInfo(ctx context.Context, info *Info) error {
-	var o overview
-	if err := c.readOverview(ctx, url.Values{"columns": {infoColumns}, "disable_stats": {"true"}}, &o); err != nil {
+	o, err := c.newCall(ctx, operation{}).readOverview(withoutStats(infoColumns))
+	if err != nil {
 		return err
 	}
 	version, err := abilities.Parse(o.Version)
@@ -111,12 +96,9 @@ func (c *Client) loadInfo(ctx context.Context, info *Info) error {
 		}
 	}
 	*info = Info{
-		Version:          version,
-		Product:          o.Product,
-		ProductVersion:   o.ProductVersion,
-		Cluster:          o.Cluster,
-		Node:             o.Node,
-		DefaultQueueType: o.DefaultQueueType,
+		Version: version,
+		Cluster: o.Cluster,
+		Node:    o.Node,
 	}
 	for _, t := range o.ExchangeTypes {
 		if t.Enabled == nil || *t.Enabled {
@@ -142,8 +124,8 @@ func (c *Client) servicesAt(ctx context.Context, at int) (*services, error) {
 }
 
 func (k *call) services(s *services) error {
-	var o overview
-	if err := k.readOverview(url.Values{"columns": {servicesColumns}}, &o); err != nil {
+	o, err := k.readOverview(url.Values{"columns": {servicesColumns}})
+	if err != nil {
 		return err
 	}
 	*s = services{node: o.Node, statsDisabled: o.DisableStats}
@@ -153,23 +135,13 @@ func (k *call) services(s *services) error {
 	return nil
 }
 
-func (c *Client) readOverview(ctx context.Context, query url.Values, o *overview) error {
-	return c.newCall(ctx, operation{}).readOverview(query, o)
-}
-
-func (k *call) readOverview(query url.Values, o *overview) error {
+func (k *call) readOverview(query url.Values) (overview, error) {
 	k.op.text = "read the broker's overview"
 	k.query = query
-	err := k.run(func(rh *rabbithole.Client) error {
-		_, err := rh.Overview()
-		return err
-	})
+	o, err := fetch[overview](k, func(rh *rabbithole.Client) (any, error) { return rh.Overview() })
 	var answer *APIError
 	if errors.As(err, &answer) && answer.Status == http.StatusUnauthorized {
-		return k.client.refusal(k.url().String(), answer.Reason)
+		err = k.client.refusal(k.url().String(), answer.Reason)
 	}
-	if err != nil {
-		return err
-	}
-	return k.decode(o)
+	return o, err
 }

@@ -230,7 +230,7 @@ func TestLiveInfo(t *testing.T) {
 		info, err := b.client(t).Info(t.Context())
 		must(t, err)
 		if info.Version.String() != b.Version ||
-			!info.HasExchangeType("headers") || info.HasExchangeType("x-delayed-message") {
+			!slices.Contains(info.ExchangeTypes, "headers") || slices.Contains(info.ExchangeTypes, "x-delayed-message") {
 			t.Errorf("%+v", info)
 		}
 		d, err := b.client(t).AMQP(t.Context())
@@ -476,7 +476,7 @@ func TestLiveProveEmptyFresh(t *testing.T) {
 		q := topology.Queue{Name: "fresh", Type: topology.Quorum, Durable: true}
 		must(t, created(c.DeclareQueue(ctx, b.vhost, q)))
 		must(t, channel.Publish("", q.Name, true, false, amqp.Publishing{Body: []byte("x")}))
-		if _, ok, err := get(ctx, channel, q.Name); !ok || err != nil {
+		if _, ok, err := getMessage(ctx, channel, q.Name); !ok || err != nil {
 			t.Fatal("no message to take", err)
 		}
 		unproved, err := c.ProveEmpty(ctx, b.vhost, []topology.Queue{q})
@@ -500,8 +500,8 @@ func publishConfirmed(t *testing.T, channel *amqp.Channel, queue string, n int) 
 	}
 }
 
-// get waits up to 15 s for a message.
-func get(ctx context.Context, channel *amqp.Channel, queue string) (d amqp.Delivery, ok bool, err error) {
+// getMessage waits up to 15 s for a message.
+func getMessage(ctx context.Context, channel *amqp.Channel, queue string) (d amqp.Delivery, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	for ctx.Err() == nil {

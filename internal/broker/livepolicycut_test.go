@@ -100,7 +100,7 @@ func (p cutPolicy) listed(t *testing.T) (topology.Policy, bool) {
 	var found topology.Policy
 	var exists bool
 	look := func() (same bool) {
-		now, there, err := p.client.Policy(t.Context(), p.broker.vhost, p.queue)
+		now, there, err := readPolicy(t.Context(), p.client, p.broker.vhost, p.queue)
 		must(t, err)
 		same = there == exists && (!there || now.Equal(found))
 		found, exists = now, there
@@ -143,7 +143,7 @@ func (p cutPolicy) deadLetters(t *testing.T, limit time.Duration) bool {
 	if ok, err := confirmation.WaitContext(t.Context()); !ok || err != nil {
 		t.Fatal("not confirmed", err)
 	}
-	d, ok, err := get(t.Context(), p.channel, p.queue)
+	d, ok, err := getMessage(t.Context(), p.channel, p.queue)
 	if err != nil || !ok {
 		t.Fatalf("%s: got %t, %v", p.queue, ok, err)
 	}

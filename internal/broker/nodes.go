@@ -51,11 +51,8 @@ func (c *Client) nodes(ctx context.Context) (nodes []node, down []string) {
 func (k *call) nodes() (nodes []node, down []string) {
 	k.op.text = "list the nodes"
 	k.query = withoutStats("name,running,being_drained")
-	err := k.run(func(rh *rabbithole.Client) error {
-		_, err := rh.ListNodes()
-		return err
-	})
-	if err != nil || k.decode(&nodes) != nil {
+	nodes, err := fetch[[]node](k, func(rh *rabbithole.Client) (any, error) { return rh.ListNodes() })
+	if err != nil {
 		return nil, nil
 	}
 	for _, n := range nodes {
@@ -122,12 +119,8 @@ func (c *Client) members(ctx context.Context, op operation) string {
 	k := c.newCall(ctx, operation{text: "look at " + op.object})
 	k.once = true
 	k.query = withoutStats("state,members,online")
-	var found shape
-	err = k.run(func(rh *rabbithole.Client) error {
-		_, err := rh.GetQueue(op.vhost, name)
-		return err
-	})
-	if err != nil || k.decode(&found) != nil || len(found.Members) == 0 || len(found.Online) == len(found.Members) {
+	found, err := fetch[shape](k, func(rh *rabbithole.Client) (any, error) { return rh.GetQueue(op.vhost, name) })
+	if err != nil || len(found.Members) == 0 || len(found.Online) == len(found.Members) {
 		return ""
 	}
 	return fmt.Sprintf("%s has %d of %d members online", op.object, len(found.Online), len(found.Members))

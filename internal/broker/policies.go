@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
@@ -171,34 +170,6 @@ func (c *Client) putPolicy(ctx context.Context, op operation, p topology.Policy)
 	return k, err
 }
 
-// Policy asks the broker for one policy, past the snapshot. It reads the list
-// of the virtual host, which every user of the management API may; a single
-// policy is shown to policymakers only.
-func (c *Client) Policy(ctx context.Context, vhost, name string) (p topology.Policy, exists bool, err error) {
-	if err := checkNames(vhost, name); err != nil {
-		return topology.Policy{}, false, err
-	}
-	op := policyOperation("read", vhost, name)
-	op.needs, op.tag = "", ""
-	k := c.newCall(ctx, op)
-	err = k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.ListPoliciesIn(vhost)
-		return err
-	})
-	if err != nil {
-		return topology.Policy{}, false, err
-	}
-	var found []policyJSON
-	if err := k.decode(&found); err != nil {
-		return topology.Policy{}, false, err
-	}
-	i := slices.IndexFunc(found, func(p policyJSON) bool { return p.Name == name })
-	if i < 0 {
-		return topology.Policy{}, false, nil
-	}
-	return found[i].policy(false), true, nil
-}
-
 const effectiveColumns = "name,policy,effective_policy_definition"
 
 // EffectivePolicy asks the broker for the name of the policy that applies to the queue, ""
@@ -238,17 +209,10 @@ func (c *Client) policyName(ctx context.Context, vhost, queue string) (string, e
 	for key, value := range map[string]string{"page": "1", "page_size": "10", "use_regex": "true", "name": "^" + regexp.QuoteMeta(queue) + "$"} {
 		k.query.Set(key, value)
 	}
-	err := k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.PagedListQueuesWithParametersIn(vhost, k.query)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	var page struct {
+	page, err := get[struct {
 		Items []effect `json:"items"`
-	}
-	if err := k.decode(&page); err != nil {
+	}](k, func(rh *rabbithole.Client) (any, error) { return rh.PagedListQueuesWithParametersIn(vhost, k.query) })
+	if err != nil {
 		return "", err
 	}
 	for _, e := range page.Items {
@@ -266,15 +230,9 @@ func (c *Client) effectivePolicy(ctx context.Context, vhost, queue string, query
 		object: fmt.Sprintf("queue %q", queue),
 	})
 	k.query = query
-	err = k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.GetQueue(vhost, queue)
-		return err
-	})
+	found, err = get[effect](k, func(rh *rabbithole.Client) (any, error) { return rh.GetQueue(vhost, queue) })
 	if isNotFound(err) {
 		return effect{}, false, nil
-	}
-	if err == nil {
-		err = k.decode(&found)
 	}
 	return found, err == nil, err
 }

@@ -30,18 +30,11 @@ func (c *Client) remember(ctx context.Context, vhost, queue string) (was former,
 		vhost:  vhost,
 		object: fmt.Sprintf("queue %q", queue),
 	})
-	err = k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.ListQueueBindings(vhost, queue)
-		return err
-	})
+	found, err := get[[]bindingJSON](k, func(rh *rabbithole.Client) (any, error) { return rh.ListQueueBindings(vhost, queue) })
 	if isNotFound(err) {
 		return former{}, false, nil
 	}
 	if err != nil {
-		return former{}, false, err
-	}
-	var found []bindingJSON
-	if err := k.decode(&found); err != nil {
 		return former{}, false, err
 	}
 	for _, b := range found {

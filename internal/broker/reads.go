@@ -24,12 +24,8 @@ func withoutStats(columns string) url.Values {
 
 // Exchange asks the broker for one exchange, past the snapshot.
 func (c *Client) Exchange(ctx context.Context, vhost, name string) (e topology.Exchange, exists bool, err error) {
-	object := fmt.Sprintf("exchange %q", name)
-	var found exchangeJSON
-	exists, err = c.object(ctx, vhost, object, name, exchangeColumns, &found, func(rh *rabbithole.Client) error {
-		_, err := rh.GetExchange(vhost, name)
-		return err
-	})
+	found, exists, err := readOne[exchangeJSON](ctx, c, vhost, "exchange", name, exchangeColumns,
+		func(rh *rabbithole.Client) (any, error) { return rh.GetExchange(vhost, name) })
 	if !exists || err != nil {
 		return topology.Exchange{}, false, err
 	}
@@ -47,15 +43,7 @@ func (c *Client) ExchangeExists(ctx context.Context, vhost, name string) (bool, 
 	}
 	k := c.newCall(ctx, operation{text: fmt.Sprintf("list the exchanges in vhost %q", vhost), vhost: vhost})
 	k.query = withoutStats("name")
-	err = k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.ListExchangesIn(vhost)
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	var list []exchangeJSON
-	err = k.decode(&list)
+	list, err := get[[]exchangeJSON](k, func(rh *rabbithole.Client) (any, error) { return rh.ListExchangesIn(vhost) })
 	return slices.ContainsFunc(list, func(e exchangeJSON) bool { return e.Name == name }), err
 }
 
@@ -66,13 +54,10 @@ func (c *Client) ExchangeExists(ctx context.Context, vhost, name string) (bool, 
 // those (rabbit_delayed_message:messages_delayed/1). So the number is known only if the
 // cluster has one node. That takes the tag monitoring to see.
 func (c *Client) HeldBack(ctx context.Context, vhost, name string) (n int64, why string, err error) {
-	var found struct {
+	found, exists, err := readOne[struct {
 		Delayed *int64 `json:"messages_delayed"`
-	}
-	exists, err := c.object(ctx, vhost, fmt.Sprintf("exchange %q", name), name, "name,messages_delayed", &found, func(rh *rabbithole.Client) error {
-		_, err := rh.GetExchange(vhost, name)
-		return err
-	})
+	}](ctx, c, vhost, "exchange", name, "name,messages_delayed",
+		func(rh *rabbithole.Client) (any, error) { return rh.GetExchange(vhost, name) })
 	switch {
 	case err != nil:
 		return 0, "", err
@@ -93,12 +78,8 @@ func (c *Client) HeldBack(ctx context.Context, vhost, name string) (n int64, why
 // Queue asks the broker for one queue, past the snapshot. A queue whose node is down
 // exists.
 func (c *Client) Queue(ctx context.Context, vhost, name string) (q topology.Queue, exists bool, err error) {
-	object := fmt.Sprintf("queue %q", name)
-	var found queueJSON
-	exists, err = c.object(ctx, vhost, object, name, queueColumns, &found, func(rh *rabbithole.Client) error {
-		_, err := rh.GetQueue(vhost, name)
-		return err
-	})
+	found, exists, err := readOne[queueJSON](ctx, c, vhost, "queue", name, queueColumns,
+		func(rh *rabbithole.Client) (any, error) { return rh.GetQueue(vhost, name) })
 	if err != nil {
 		return topology.Queue{}, false, err
 	}
@@ -112,24 +93,19 @@ func (c *Client) Queue(ctx context.Context, vhost, name string) (q topology.Queu
 	return listed.queue(), true, nil
 }
 
-// object reads one object. It is gone only when its virtual host can be read.
-func (c *Client) object(ctx context.Context, vhost, object, name, columns string, into any,
-	send func(*rabbithole.Client) error,
-) (exists bool, err error) {
+// readOne reads one object of the kind. It is gone only when its virtual host can be read.
+func readOne[T any](ctx context.Context, c *Client, vhost, kind, name, columns string, ask request) (found T, exists bool, err error) {
 	if err := checkNames(vhost, name); err != nil {
-		return false, err
+		return found, false, err
 	}
+	object := fmt.Sprintf("%s %q", kind, name)
 	k := c.newCall(ctx, operation{text: fmt.Sprintf("read %s in vhost %q", object, vhost), vhost: vhost, object: object})
 	k.query = withoutStats(columns)
-	err = k.do(send)
-	var missing *NotFoundError
-	if errors.As(err, &missing) {
-		return false, nil
+	found, err = get[T](k, ask)
+	if isNotFound(err) {
+		return found, false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	return true, k.decode(into)
+	return found, err == nil, err
 }
 
 // Vhosts returns the virtual hosts that the user sees, in the order of their
@@ -138,15 +114,8 @@ func (c *Client) object(ctx context.Context, vhost, object, name, columns string
 func (c *Client) Vhosts(ctx context.Context) ([]string, error) {
 	k := c.newCall(ctx, operation{text: "list the virtual hosts"})
 	k.query = url.Values{"columns": {"name"}}
-	err := k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.ListVhosts()
-		return err
-	})
+	found, err := get[[]vhostName](k, func(rh *rabbithole.Client) (any, error) { return rh.ListVhosts() })
 	if err != nil {
-		return nil, err
-	}
-	var found []vhostName
-	if err := k.decode(&found); err != nil {
 		return nil, err
 	}
 	names := make([]string, 0, len(found))
@@ -203,19 +172,12 @@ func (c *Client) loadPermissions(ctx context.Context) (*userPermissions, error) 
 			return err
 		}
 		k := c.newCall(ctx, operation{text: fmt.Sprintf("read the permissions of the user %q", c.username)})
-		err = k.run(func(rh *rabbithole.Client) error {
-			_, err := rh.ListPermissionsOf(c.username)
-			return err
-		})
+		list, err := fetch[[]rabbithole.PermissionInfo](k, func(rh *rabbithole.Client) (any, error) { return rh.ListPermissionsOf(c.username) })
 		var answer *APIError
 		if errors.As(err, &answer) && (answer.Status == http.StatusNotFound || answer.Status == http.StatusUnauthorized) {
 			return nil
 		}
 		if err != nil {
-			return err
-		}
-		var list []rabbithole.PermissionInfo
-		if err := k.decode(&list); err != nil {
 			return err
 		}
 		p.known, p.vhosts = true, map[string]rabbithole.Permissions{}

@@ -36,10 +36,13 @@ func (c *Client) Shovels(ctx context.Context, vhost string) (Shovels, error) {
 
 func (c *Client) loadShovels(ctx context.Context, vhost string, s *Shovels) error {
 	k := c.newCall(ctx, operation{text: fmt.Sprintf("list the shovels of vhost %q", vhost), vhost: vhost, tag: "policymaker"})
-	err := k.do(func(rh *rabbithole.Client) error {
-		_, err := rh.ListShovelsIn(vhost)
-		return err
-	})
+	// The rest of a shovel's definition holds credentials.
+	list, err := get[[]struct {
+		Name  string `json:"name"`
+		Value struct {
+			AckMode string `json:"ack-mode"`
+		} `json:"value"`
+	}](k, func(rh *rabbithole.Client) (any, error) { return rh.ListShovelsIn(vhost) })
 	var refused *PermissionError
 	switch {
 	case errors.As(err, &refused):
@@ -49,16 +52,6 @@ func (c *Client) loadShovels(ctx context.Context, vhost string, s *Shovels) erro
 		s.Unknown = "the broker does not list them"
 		return nil
 	case err != nil:
-		return err
-	}
-	// The rest of a shovel's definition holds credentials.
-	var list []struct {
-		Name  string `json:"name"`
-		Value struct {
-			AckMode string `json:"ack-mode"`
-		} `json:"value"`
-	}
-	if err := k.decode(&list); err != nil {
 		return err
 	}
 	for _, found := range list {

@@ -122,37 +122,33 @@ func (c *Client) loadSnapshot(ctx context.Context, vhost string, s *snapshot) er
 		found lists
 		group sync.WaitGroup
 	)
-	list := func(what string, query url.Values, into any, send func(*rabbithole.Client) error) {
+	list := func(what string, query url.Values, read func(k *call) error) {
 		group.Go(func() {
 			k := c.newCall(reading, operation{text: fmt.Sprintf("list the %s of vhost %q", what, vhost), vhost: vhost})
 			k.query = query
-			err := k.run(send)
-			if err == nil {
-				err = k.decode(into)
-			}
-			if err != nil {
+			if err := read(k); err != nil {
 				cancel(err)
 			}
 		})
 	}
-	list("queues", withoutStats(queueColumns), &found.queues, func(rh *rabbithole.Client) error {
-		_, err := rh.ListQueuesIn(vhost)
+	list("queues", withoutStats(queueColumns), func(k *call) (err error) {
+		found.queues, err = fetch[[]queueJSON](k, func(rh *rabbithole.Client) (any, error) { return rh.ListQueuesIn(vhost) })
 		return err
 	})
-	list("exchanges", url.Values{"columns": {exchangeColumns}}, &found.exchanges, func(rh *rabbithole.Client) error {
-		_, err := rh.ListExchangesIn(vhost)
+	list("exchanges", url.Values{"columns": {exchangeColumns}}, func(k *call) (err error) {
+		found.exchanges, err = fetch[[]exchangeJSON](k, func(rh *rabbithole.Client) (any, error) { return rh.ListExchangesIn(vhost) })
 		return err
 	})
-	list("bindings", nil, &found.bindings, func(rh *rabbithole.Client) error {
-		_, err := rh.ListBindingsIn(vhost)
+	list("bindings", nil, func(k *call) (err error) {
+		found.bindings, err = fetch[[]bindingJSON](k, func(rh *rabbithole.Client) (any, error) { return rh.ListBindingsIn(vhost) })
 		return err
 	})
-	list("policies", nil, &found.policies, func(rh *rabbithole.Client) error {
-		_, err := rh.ListPoliciesIn(vhost)
+	list("policies", nil, func(k *call) (err error) {
+		found.policies, err = fetch[[]policyJSON](k, func(rh *rabbithole.Client) (any, error) { return rh.ListPoliciesIn(vhost) })
 		return err
 	})
-	list("operator policies", nil, &found.operatorPolicies, func(rh *rabbithole.Client) error {
-		_, err := rh.ListOperatorPoliciesIn(vhost)
+	list("operator policies", nil, func(k *call) (err error) {
+		found.operatorPolicies, err = fetch[[]policyJSON](k, func(rh *rabbithole.Client) (any, error) { return rh.ListOperatorPoliciesIn(vhost) })
 		return err
 	})
 	group.Wait()

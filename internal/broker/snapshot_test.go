@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -299,7 +300,7 @@ func TestPrefixIPv6AndHeaders(t *testing.T) {
 	})
 	info, err := c.Info(t.Context())
 	must(t, err)
-	if !info.Version.AtLeast("3.13.3") || info.HasExchangeType("topic") || !info.HasExchangeType("direct") {
+	if !info.Version.AtLeast("3.13.3") || slices.Contains(info.ExchangeTypes, "topic") || !slices.Contains(info.ExchangeTypes, "direct") {
 		t.Errorf("%+v", info)
 	}
 	h := got[0].Header

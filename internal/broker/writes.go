@@ -289,22 +289,16 @@ func (c *Client) Unbind(ctx context.Context, vhost string, b topology.Binding) e
 // and cannot be computed here (rabbit_mgmt_format:pack_binding_props/2).
 func (c *Client) bindingKeys(ctx context.Context, op operation, vhost string, b topology.Binding) ([]string, error) {
 	k := c.newCall(ctx, op)
-	err := k.do(func(rh *rabbithole.Client) (err error) {
+	between, err := get[[]bindingJSON](k, func(rh *rabbithole.Client) (any, error) {
 		if b.DestinationKind == topology.KindExchange {
-			_, err = rh.ListExchangeBindingsBetween(vhost, b.Source, b.Destination)
-		} else {
-			_, err = rh.ListQueueBindingsBetween(vhost, b.Source, b.Destination)
+			return rh.ListExchangeBindingsBetween(vhost, b.Source, b.Destination)
 		}
-		return err
+		return rh.ListQueueBindingsBetween(vhost, b.Source, b.Destination)
 	})
 	if isNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
-	}
-	var between []bindingJSON
-	if err := k.decode(&between); err != nil {
 		return nil, err
 	}
 	var keys []string

@@ -70,13 +70,6 @@ func start(t testing.TB, version string, config *tls.Config) *API {
 	return a
 }
 
-// SetVersion makes the API say it is another version from now on.
-func (a *API) SetVersion(version string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.version = version
-}
-
 // flags are the feature flags of a broker, as /api/feature-flags shows them.
 type flags struct {
 	disabled []string

@@ -4,7 +4,6 @@
 package protocol
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -201,16 +200,6 @@ func (s *Server) Import(t testing.TB, resource, id string, identity map[string]a
 	}
 	diagnostics = append(diagnostics, read.Diagnostics...)
 	return State{Value: unpack(t, ty, read.NewState), Private: read.Private}, diagnostics
-}
-
-// PrivateState writes a private state that holds one key.
-func PrivateState(t testing.TB, key, text string) []byte {
-	t.Helper()
-	raw, err := json.Marshal(map[string][]byte{key: []byte(text)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
 }
 
 func (s *Server) identityType(t testing.TB, resource string) tftypes.Type {
