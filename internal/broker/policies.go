@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"regexp"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
 
@@ -168,71 +166,4 @@ func (c *Client) putPolicy(ctx context.Context, op operation, p topology.Policy)
 		c.wrote(op.vhost, func(t *topology.Topology) { t.SetPolicy(p) })
 	}
 	return k, err
-}
-
-const effectiveColumns = "name,policy,effective_policy_definition"
-
-// EffectivePolicy asks the broker for the name of the policy that applies to the queue, ""
-// if none does, and for the keys of policies and operator policies that are in effect, merged
-// by the broker. The definition is empty when no policy applies, and nil while the broker
-// does not say.
-//
-// 4.3 answers from its database. Earlier versions take the definition from statistics, which
-// are up to 7 s old, for a new quorum queue say nothing for up to 10 s (seen
-// on 3.10.8 and 4.0.5), and can be turned off. The name then comes from the database, but
-// only in the list of queues.
-func (c *Client) EffectivePolicy(ctx context.Context, vhost, queue string) (policy string, definition topology.Arguments, exists bool, err error) {
-	if err := checkNames(vhost, queue); err != nil {
-		return "", nil, false, err
-	}
-	now, exists, err := c.effectivePolicy(ctx, vhost, queue, withoutStats(effectiveColumns))
-	if exists && err == nil && now.Definition == nil {
-		var counted effect
-		counted, exists, err = c.effectivePolicy(ctx, vhost, queue, url.Values{"columns": {effectiveColumns}})
-		now = counted
-	}
-	switch {
-	case !exists || err != nil:
-		return "", nil, exists, err
-	case now.Definition != nil:
-		return now.Policy, topology.Arguments(*now.Definition), true, nil
-	}
-	policy, err = c.policyName(ctx, vhost, queue)
-	return policy, nil, true, err
-}
-
-// policyName reads the name of the policy that applies to the queue, "" if none does, from
-// the list of queues without statistics.
-func (c *Client) policyName(ctx context.Context, vhost, queue string) (string, error) {
-	k := c.newCall(ctx, operation{text: fmt.Sprintf("read the policy of queue %q in vhost %q", queue, vhost), vhost: vhost})
-	k.query = withoutStats("name,policy")
-	for key, value := range map[string]string{"page": "1", "page_size": "10", "use_regex": "true", "name": "^" + regexp.QuoteMeta(queue) + "$"} {
-		k.query.Set(key, value)
-	}
-	page, err := get[struct {
-		Items []effect `json:"items"`
-	}](k, func(rh *rabbithole.Client) (any, error) { return rh.PagedListQueuesWithParametersIn(vhost, k.query) })
-	if err != nil {
-		return "", err
-	}
-	for _, e := range page.Items {
-		if e.Queue == queue {
-			return e.Policy, nil
-		}
-	}
-	return "", nil
-}
-
-func (c *Client) effectivePolicy(ctx context.Context, vhost, queue string, query url.Values) (found effect, exists bool, err error) {
-	k := c.newCall(ctx, operation{
-		text:   fmt.Sprintf("read the effective policy of queue %q in vhost %q", queue, vhost),
-		vhost:  vhost,
-		object: fmt.Sprintf("queue %q", queue),
-	})
-	k.query = query
-	found, err = get[effect](k, func(rh *rabbithole.Client) (any, error) { return rh.GetQueue(vhost, queue) })
-	if isNotFound(err) {
-		return effect{}, false, nil
-	}
-	return found, err == nil, err
 }
