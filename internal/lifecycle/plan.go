@@ -134,6 +134,7 @@ func (p *planning) check(ctx context.Context) {
 		p.reportDrift()
 		p.checkUpdate(s)
 		p.checkAdditions(ctx, s)
+		p.warnOfRetiring(ctx, s)
 	}
 	if p.asks() && (p.changes || p.data.Names.Seen(p.key(p.planned))) && !p.diags.HasError() {
 		diagnostics.AddPlanError(p.diags, p.checkSurroundings(ctx, p.planned, s, p.prior, p.f, p.changes, p.diags))

@@ -17,7 +17,7 @@ import (
 func (c Chain) PolicyProblems(in *topology.Topology, f Features) []Problem {
 	var p problems
 	members := c.members()
-	for _, tier := range c.retired(in, c.Topology(f)) { // they still give back messages
+	for _, tier := range c.Retired(in, c.Topology(f)) { // they still give back messages
 		members = append(members, member{chain: c, role: tierRole, name: tier.Queue, kind: c.QueueType, delay: tier.Delay})
 	}
 	for _, m := range members {

@@ -30,7 +30,7 @@ type Transition struct {
 // An exchange, the work queue or the parking queue that exists in another form
 // is left alone; the caller has to refuse it.
 func (c Chain) Transition(actual, wanted *topology.Topology, before []Tier) Transition {
-	retired := c.retired(actual, wanted)
+	retired := c.Retired(actual, wanted)
 	target := wanted.Clone()
 	for _, tier := range retired {
 		c.keep(target, actual, tier, c.after(tier, actual, wanted, before))
@@ -45,8 +45,8 @@ func (c Chain) Transition(actual, wanted *topology.Topology, before []Tier) Tran
 	return t
 }
 
-// retired lists the tiers that exist and are not wanted.
-func (c Chain) retired(actual, wanted *topology.Topology) []Tier {
+// Retired lists the tiers that exist and are not wanted.
+func (c Chain) Retired(actual, wanted *topology.Topology) []Tier {
 	return slices.DeleteFunc(c.tiersOnBroker(actual), func(t Tier) bool {
 		_, stays := wanted.Queue(t.Queue)
 		return stays
@@ -169,7 +169,7 @@ func (c Chain) RemoveTiers(empty []Tier, actual, wanted *topology.Topology) []to
 		}
 	}
 	needed := map[string]bool{}
-	for _, tier := range c.retired(left, wanted) {
+	for _, tier := range c.Retired(left, wanted) {
 		needed[tier.Return] = true
 	}
 	for _, tier := range empty {
@@ -189,7 +189,7 @@ func (c Chain) RemoveTiers(empty []Tier, actual, wanted *topology.Topology) []to
 func (c Chain) Draining(actual, wanted *topology.Topology) (rest *topology.Topology, draining []Tier) {
 	rest = actual.Clone()
 	gone := map[string]bool{}
-	for _, tier := range c.retired(actual, wanted) {
+	for _, tier := range c.Retired(actual, wanted) {
 		if len(actual.To(topology.KindQueue, tier.Queue)) > 0 {
 			continue
 		}

@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/poll"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/rabbit"
 )
 
@@ -46,6 +49,9 @@ func TestAccPlanText(t *testing.T) {
 		golden(t, "changed_argument", vhost, acctest.Run(t, w, "plan"))
 		apply(t, w)
 		expectEmptyPlan(t, w)
+
+		acctest.Reconfigure(t, w, strings.Replace(settings{}.config(b, vhost), `["1s", "2s"]`, `["1s", "1h", "1d"]`, 1))
+		golden(t, "changed_delays", vhost, acctest.Run(t, w, "plan"))
 	})
 }
 
@@ -92,4 +98,45 @@ func golden(t *testing.T, name, vhost, output string) {
 	if got != string(want) {
 		t.Errorf("the plan %q reads\n%s\nexpected\n%s", name, got, want)
 	}
+}
+
+// TestAccPlanOfDelays: a plan that changes delays fits on a screen and says how many
+// messages are in each tier that retires.
+func TestAccPlanOfDelays(t *testing.T) {
+	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
+		vhost, api := acctest.VHost(t, b), acctest.API(t, b)
+		chain := func(delays string) string { return defaultVariant(b, "quorum").chainConfig(b, vhost, delays, "") }
+		w := acctest.Terraform(t, chain(`["1h", "2h"]`))
+		apply(t, w)
+		queues, err := api.ListQueuesIn(vhost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tier := ""
+		for _, q := range queues {
+			if strings.HasSuffix(q.Name, ".2h") {
+				tier = q.Name
+			}
+		}
+		worker := acctest.Worker(t, b, vhost)
+		for range 3 {
+			if err := worker.Publish(t.Context(), "", tier, amqp.Publishing{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !poll.Until(30*time.Second, func() bool {
+			q, err := api.GetQueue(vhost, tier)
+			return err == nil && q.Messages == 3
+		}) {
+			t.Fatal("the broker does not count the messages")
+		}
+		acctest.Reconfigure(t, w, chain(`["1h", "3h"]`))
+		output := acctest.Run(t, w, "plan")
+		expectText(t, output, "Warning: Tiers Retire", "No message enters these tiers of the chain \"orders\" any more:", tier+": 3 messages (3 ready)")
+		const screen = 60
+		start, end := strings.Index(output, "  # rabbitmq_retry_chain"), strings.Index(output, "\nPlan:")
+		if start < 0 || end < start || strings.Count(output[start:end], "\n") > screen {
+			t.Errorf("the plan has more than %d lines:\n%s", screen, output)
+		}
+	})
 }

@@ -1,0 +1,54 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
+)
+
+// warnOfRetiring says how many messages are in each tier that the plan retires. It is no
+// planned value: the number changes all the time.
+func (p *planning) warnOfRetiring(ctx context.Context, s Subject) {
+	drainer, drains := s.(Drainer)
+	if !drains || !p.asks() || p.diags.HasError() {
+		return
+	}
+	var tiers []retry.Tier
+	err := p.data.Client.View(ctx, vhost(p.planned), func(in *topology.Topology) {
+		tiers = drainer.Retiring().Retired(s.Actual(in), s.Topology())
+	})
+	if err != nil {
+		return // checkSurroundings says so
+	}
+	if before, is := p.prior.(DrainingModel); is {
+		known := values.Texts(*before.DrainingTiers())
+		tiers = slices.DeleteFunc(tiers, func(t retry.Tier) bool { return slices.Contains(known, t.Queue) })
+	}
+	if len(tiers) == 0 {
+		return
+	}
+	p.diags.AddAttributeWarning(path.Root("delays"), "Tiers Retire",
+		fmt.Sprintf("No message enters these tiers of the %s %q any more:\n\n  %s\n\nTheir messages come back when their delay is over. Then the tiers are deleted, "+
+			"by this apply or, if it takes longer, by a later one. The numbers can be some seconds old.",
+			p.Words.Noun, name(p.planned), strings.Join(p.counted(ctx, tiers), "\n  ")))
+}
+
+// counted names each tier with what is in it.
+func (p *planning) counted(ctx context.Context, tiers []retry.Tier) []string {
+	lines := make([]string, 0, len(tiers))
+	for _, tier := range tiers {
+		content := "number of messages not known"
+		if counts, err := p.data.Client.Counts(ctx, vhost(p.planned), tier.Queue); err == nil {
+			content = counts.String()
+		}
+		lines = append(lines, tier.Queue+": "+content)
+	}
+	return lines
+}
