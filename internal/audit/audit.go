@@ -218,7 +218,7 @@ func (q *queue) deadLetters() bool { return q.DeadLetterExchange != nil }
 // dropsHead says whether the queue has a length limit and makes room by taking
 // messages out.
 func (q *queue) dropsHead() bool {
-	return q.isLimited() && (q.Overflow == overflowDropHead || q.Overflow == overflowRejectPublishDLX)
+	return q.isLimited() && (q.Overflow == topology.DropHead || q.Overflow == topology.RejectPublishDLX)
 }
 
 // isLimited says whether the queue has a length limit.
@@ -230,12 +230,6 @@ func (q *queue) isPassing() bool { return q.Exclusive || q.AutoDelete }
 
 // keepsForOthers says whether messages that died elsewhere stay in the queue.
 func (g *graph) keepsForOthers(q *queue) bool { return g.fed[q.Name] && !q.deadLetters() }
-
-const (
-	overflowDropHead         = "drop-head"
-	overflowRejectPublish    = "reject-publish"
-	overflowRejectPublishDLX = "reject-publish-dlx"
-)
 
 // each collects what a rule finds in the queues, streams left out: they keep
 // messages as a log and dead-letter none.

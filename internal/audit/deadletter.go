@@ -124,7 +124,7 @@ func (g *graph) atLeastOnceWithoutRejectPublish() []Finding {
 		}
 		overflow := q.effective.String(topology.Overflow)
 		if overflow == "" {
-			overflow = overflowDropHead + ", the default"
+			overflow = topology.DropHead + ", the default"
 		}
 		return &Finding{
 			Message: fmt.Sprintf("At-least-once dead-lettering needs the overflow behaviour reject-publish and the queue has %s: %s. "+
@@ -278,7 +278,7 @@ func (j journey) others(s step) []string {
 
 func (g *graph) fullQueueRefusesDeadLetters() []Finding {
 	return g.each(func(q *queue) *Finding {
-		if q.Type != topology.Classic || !g.fed[q.Name] || !q.isLimited() || q.Overflow != overflowRejectPublish {
+		if q.Type != topology.Classic || !g.fed[q.Name] || !q.isLimited() || q.Overflow != topology.RejectPublish {
 			return nil
 		}
 		return &Finding{

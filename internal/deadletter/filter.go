@@ -39,9 +39,6 @@ type FilterError struct {
 
 func (e *FilterError) Error() string { return e.Attribute + ": " + e.Problem }
 
-// maxName is the longest name and routing key of AMQP 0-9-1, in bytes.
-const maxName = 255
-
 // Check returns what is wrong with the filter.
 func (f Filter) Check() []*FilterError {
 	var wrong []*FilterError
@@ -52,8 +49,8 @@ func (f Filter) Check() []*FilterError {
 		{"origin_queue", f.OriginQueue}, {"exchange", f.Exchange}, {"routing_key", f.RoutingKey},
 	}
 	for _, n := range names {
-		if len(n.value) > maxName {
-			add(n.attribute, "it is %d bytes long, and AMQP allows %d", len(n.value), maxName)
+		if len(n.value) > topology.MaxNameBytes {
+			add(n.attribute, "it is %d bytes long, and AMQP allows %d", len(n.value), topology.MaxNameBytes)
 		}
 	}
 	if reasons := []string{Rejected, Expired, MaxLength, DeliveryLimit}; f.Reason != "" && !slices.Contains(reasons, f.Reason) {

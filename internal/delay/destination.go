@@ -57,7 +57,7 @@ func refusesWhenFull(arguments topology.Arguments) bool {
 	_, length := arguments[topology.MaxLength]
 	_, bytes := arguments[topology.MaxLengthBytes]
 	overflow := arguments.String(topology.Overflow)
-	return (length || bytes) && overflow != "" && overflow != retry.DropHead
+	return (length || bytes) && overflow != "" && overflow != topology.DropHead
 }
 
 // String names the destination for people.

@@ -48,7 +48,7 @@ func (n Network) addLevel(t *topology.Topology, level int) {
 	}
 	if n.DeadLetterStrategy == retry.AtLeastOnce {
 		// Without it the broker falls back to at-most-once (3.10 and later).
-		arguments[topology.Overflow] = retry.RejectPublish
+		arguments[topology.Overflow] = topology.RejectPublish
 	}
 	t.SetQueue(n.queue(name, arguments))
 	t.SetExchange(n.exchange(name))

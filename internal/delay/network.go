@@ -91,7 +91,7 @@ func (n Network) DestinationKey(destination string) string {
 
 // MaxDestinationBytes is the longest name of a destination, in bytes of UTF-8:
 // what the digits and dots leave of a routing key.
-func (n Network) MaxDestinationBytes() int { return maxNameBytes - 2*n.Levels }
+func (n Network) MaxDestinationBytes() int { return topology.MaxNameBytes - 2*n.Levels }
 
 // CheckDestination says whether messages can be addressed to the name. Dots are
 // allowed.
@@ -100,7 +100,7 @@ func (n Network) CheckDestination(name string) error {
 		return fmt.Errorf("the name of a destination must not be empty")
 	}
 	if bytes := n.MaxDestinationBytes(); len(name) > bytes {
-		return fmt.Errorf("the name of the destination has %d bytes; a routing key has at most %d, of which %d levels leave %d", len(name), maxNameBytes, n.Levels, bytes)
+		return fmt.Errorf("the name of the destination has %d bytes; a routing key has at most %d, of which %d levels leave %d", len(name), topology.MaxNameBytes, n.Levels, bytes)
 	}
 	for word := range strings.SplitSeq(name, ".") {
 		if word == "*" || word == "#" {
@@ -132,9 +132,9 @@ func (n Network) checkName(p *problems) {
 		p.errorf("name", "Empty Name", "name must not be empty.")
 	case topology.IsReserved(n.Name):
 		p.errorf("name", "Reserved Name", "name is %q. RabbitMQ keeps names that start with \"amq.\" for itself. Choose another name.", n.Name)
-	case len(longest) > maxNameBytes:
+	case len(longest) > topology.MaxNameBytes:
 		p.errorf("name", "Name Too Long", "name has %d bytes. Other objects of the network have up to %d bytes more in their names, and RabbitMQ allows %d. Choose a shorter name.",
-			len(n.Name), len(longest)-len(n.Name), maxNameBytes)
+			len(n.Name), len(longest)-len(n.Name), topology.MaxNameBytes)
 	}
 }
 
@@ -155,10 +155,6 @@ func (n Network) checkLevels(p *problems) {
 				"With this unit a network has at most %d levels.", n.Levels, retry.FormatDuration(n.Unit), n.Levels-1, retry.FormatDuration(retry.MaxDelay), fit)
 	}
 }
-
-// maxNameBytes is the longest name of a queue or an exchange and the longest
-// routing key, in bytes of UTF-8 (an AMQP 0-9-1 short string).
-const maxNameBytes = 255
 
 type problems []retry.Problem
 

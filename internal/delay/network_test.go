@@ -92,7 +92,7 @@ func TestProblems(t *testing.T) {
 
 func TestDestinationProblems(t *testing.T) {
 	in := standard().Topology(retry.Features{})
-	in.SetQueue(topology.Queue{Name: "full", Type: topology.Quorum, Arguments: topology.Arguments{topology.MaxLength: int64(10), topology.Overflow: retry.RejectPublish}})
+	in.SetQueue(topology.Queue{Name: "full", Type: topology.Quorum, Arguments: topology.Arguments{topology.MaxLength: int64(10), topology.Overflow: topology.RejectPublish}})
 	in.SetQueue(topology.Queue{Name: "dropping", Type: topology.Quorum, Arguments: topology.Arguments{topology.MaxLength: int64(10)}})
 	for name, test := range map[string]struct {
 		destination delay.Destination
@@ -128,8 +128,8 @@ func TestPolicyProblems(t *testing.T) {
 		"queue expires":     {".*", topology.Arguments{topology.KeyExpires: int64(1000)}, "with all its messages"},
 		"length":            {"level.3$", topology.Arguments{topology.KeyMaxLength: int64(1000)}, "hold up the whole network"},
 		"key":               {"level", topology.Arguments{topology.KeyDeadLetterRoutingKey: "x"}, "not delivered"},
-		"overflow":          {"level", topology.Arguments{topology.KeyOverflow: retry.DropHead}, "falls back"},
-		"harmless overflow": {"level", topology.Arguments{topology.KeyOverflow: retry.RejectPublish}, ""},
+		"overflow":          {"level", topology.Arguments{topology.KeyOverflow: topology.DropHead}, "falls back"},
+		"harmless overflow": {"level", topology.Arguments{topology.KeyOverflow: topology.RejectPublish}, ""},
 		"delivery limit":    {"unrouted", topology.Arguments{topology.KeyDeliveryLimit: int64(5)}, "put back"},
 		"elsewhere":         {"^orders", topology.Arguments{topology.KeyExpires: int64(1000)}, ""},
 	} {

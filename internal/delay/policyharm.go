@@ -67,7 +67,7 @@ func (n Network) harm(q topology.Queue, key string, value any) string {
 		return "messages are delivered too early"
 	case key == topology.KeyDeadLetterRoutingKey:
 		return "messages lose the routing key that leads them, and are not delivered"
-	case key == topology.KeyOverflow && n.DeadLetterStrategy == retry.AtLeastOnce && value != retry.RejectPublish:
+	case key == topology.KeyOverflow && n.DeadLetterStrategy == retry.AtLeastOnce && value != topology.RejectPublish:
 		return retry.HarmOfFallback
 	}
 	return ""

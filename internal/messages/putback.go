@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
 // PutBack publishes the messages to the queue, one after the other and each
@@ -120,7 +122,7 @@ const fanoutMark = ".put-back-"
 // may not.
 func (p *publisher) declare(ctx context.Context) error {
 	name := p.queue + fanoutMark + rand.Text()
-	if len(name) > 255 || slices.Contains(p.refused, fanoutMark) {
+	if len(name) > topology.MaxNameBytes || slices.Contains(p.refused, fanoutMark) {
 		return nil
 	}
 	if err := p.open(); err != nil {

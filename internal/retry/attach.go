@@ -48,7 +48,7 @@ func (c Chain) attachmentKeys() topology.Arguments {
 	if c.Work.Type == topology.Quorum {
 		keys[topology.KeyDeadLetterStrategy] = string(c.DeadLetterStrategy)
 		if c.DeadLetterStrategy == AtLeastOnce {
-			keys[topology.KeyOverflow] = RejectPublish
+			keys[topology.KeyOverflow] = topology.RejectPublish
 		}
 	}
 	for key, value := range c.holdingArguments() {
@@ -158,5 +158,5 @@ func (c Chain) WeakensDeadLettering(in, wanted *topology.Topology) bool {
 
 func isAtLeastOnce(effective topology.Arguments) bool {
 	_, dlx := effective[topology.DeadLetterExchange]
-	return dlx && effective[topology.DeadLetterStrategy] == string(AtLeastOnce) && effective[topology.Overflow] == RejectPublish
+	return dlx && effective[topology.DeadLetterStrategy] == string(AtLeastOnce) && effective[topology.Overflow] == topology.RejectPublish
 }

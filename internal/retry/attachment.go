@@ -253,7 +253,7 @@ func (a Attachment) checkFull(p *problems, candidates []topology.Arguments, q to
 		return length || bytes
 	}
 	refuses := func(effective topology.Arguments) bool {
-		return limited(effective) && strings.HasPrefix(effective.String(topology.Overflow), RejectPublish)
+		return limited(effective) && strings.HasPrefix(effective.String(topology.Overflow), topology.RejectPublish)
 	}
 	atLeastOnce := q.Type == topology.Quorum && a.DeadLetterStrategy == AtLeastOnce
 	if slices.ContainsFunc(candidates, refuses) || atLeastOnce && slices.ContainsFunc(candidates, limited) {

@@ -41,18 +41,12 @@ const (
 	AtMostOnce  DeadLetterStrategy = "at-most-once"
 )
 
-// Overflow behaviours of a work queue.
-const (
-	DropHead      = "drop-head"
-	RejectPublish = "reject-publish"
-)
-
 // MaxTiers is the largest number of delays in a chain.
 const MaxTiers = 50
 
-// DefaultDeliveryLimit is the delivery limit of a work queue that sets none.
-// It is RabbitMQ's own default from 4.0 on.
-const DefaultDeliveryLimit = 20
+// DefaultDeliveryLimit is the delivery limit of a work queue that sets none, RabbitMQ's own
+// default.
+const DefaultDeliveryLimit = topology.DefaultDeliveryLimit
 
 // Unlimited is the delivery limit that stands for no limit.
 const Unlimited = -1

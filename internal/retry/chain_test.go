@@ -16,7 +16,7 @@ func orders(change ...func(*retry.Chain)) retry.Chain {
 	c := retry.Chain{
 		Name: "orders", Delays: []time.Duration{5 * time.Second, 30 * time.Second},
 		Strategy: retry.Headers, QueueType: topology.Quorum, DeadLetterStrategy: retry.AtLeastOnce,
-		Work:    retry.WorkQueue{Name: "orders", DeliveryLimit: &limit, Overflow: retry.RejectPublish},
+		Work:    retry.WorkQueue{Name: "orders", DeliveryLimit: &limit, Overflow: topology.RejectPublish},
 		Parking: retry.ParkingQueue{Name: "orders.parking"},
 		Policy:  retry.PolicySettings{Priority: retry.DefaultPriority},
 	}
@@ -111,7 +111,7 @@ func TestReadGivesTheChainBack(t *testing.T) {
 			c.Delays = []time.Duration{time.Minute, time.Second, time.Minute, 0}
 			c.Work = retry.WorkQueue{
 				Name: "work", MessageTTL: &ttl, MaxLength: &length, MaxLengthBytes: &length, DeliveryLimit: c.Work.DeliveryLimit,
-				Overflow: retry.RejectPublish, SingleActiveConsumer: true, Arguments: topology.Arguments{"x-queue-leader-locator": "balanced"},
+				Overflow: topology.RejectPublish, SingleActiveConsumer: true, Arguments: topology.Arguments{"x-queue-leader-locator": "balanced"},
 				Bindings: []retry.SourceBinding{{Exchange: "events", RoutingKey: "order.#"}},
 			}
 			c.Parking = retry.ParkingQueue{Name: "lot", MessageTTL: &ttl}

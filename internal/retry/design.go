@@ -11,8 +11,8 @@ import (
 
 // Design is what one strategy makes of a chain. Everything that differs between
 // strategies is here, and nothing else asks which strategy a chain has. A function that is
-// nil stands for "nothing of that kind"; only Exchanges, DeadLetterExchange, Expand and
-// ReadDelays are required.
+// nil stands for "nothing of that kind"; only Summary, Exchanges, DeadLetterExchange, Expand
+// and ReadDelays are required, and CountHeader with NamesHeader.
 type Design struct {
 	// Strategy is what a configuration calls the design.
 	Strategy Strategy
@@ -40,8 +40,8 @@ type Design struct {
 	// WorkArguments make the work queue itself hold messages back, for the delays. Then
 	// the delays say how often it delivers a message.
 	WorkArguments func(c Chain) topology.Arguments
-	// Steps are the bindings that lead from tier to tier. Nil: not the broker counts but
-	// a process of the user, in a header.
+	// Steps are the bindings that lead from tier to tier. Nil: a tier does not decide where
+	// its messages go next; a process of the user counts, or there are no tiers.
 	Steps *Steps
 
 	// NamesHeader: the user chooses the header in which the process counts.
@@ -100,10 +100,17 @@ func init() {
 // every design needs: that is a mistake in the program.
 func Register(d *Design) {
 	_, exists := DesignOf(d.Strategy)
-	if exists || d.Strategy == "" || d.Exchanges == nil || d.DeadLetterExchange == nil || d.Expand == nil || d.ReadDelays == nil {
+	if exists || !d.complete() {
 		panic(fmt.Sprintf("design %q exists or is not complete", d.Strategy))
 	}
 	designs = append(designs, d)
+}
+
+// complete says whether all functions are there that others rely on.
+func (d *Design) complete() bool {
+	steps := d.Steps == nil || d.Steps.Exchange != nil && d.Steps.Out != nil && d.Steps.Label != nil
+	return d.Strategy != "" && d.Summary != "" && d.Exchanges != nil && d.DeadLetterExchange != nil && d.Expand != nil && d.ReadDelays != nil &&
+		steps && (!d.NamesHeader || d.CountHeader != nil)
 }
 
 // Designs returns all designs.
@@ -145,6 +152,9 @@ func (c Chain) checkStrategy(p *problems) (known bool) {
 	}
 	return known
 }
+
+// SameDesign says whether both chains have the same strategy.
+func (c Chain) SameDesign(other Chain) bool { return c.Strategy == other.Strategy }
 
 // SameFamily says whether a living chain can change between the strategies of both.
 func (c Chain) SameFamily(other Chain) bool { return c.design().family() == other.design().family() }

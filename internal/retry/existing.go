@@ -76,7 +76,7 @@ func (c Chain) checkOverriding(p *problems, q topology.Queue) {
 	if atLeastOnce && q.Arguments.String(topology.DeadLetterStrategy) == string(AtMostOnce) {
 		override(topology.DeadLetterStrategy, "the chain asks for at-least-once")
 	}
-	if overflow := q.Arguments.String(topology.Overflow); q.Type == topology.Classic && strings.HasPrefix(overflow, RejectPublish) {
+	if overflow := q.Arguments.String(topology.Overflow); q.Type == topology.Classic && strings.HasPrefix(overflow, topology.RejectPublish) {
 		override(topology.Overflow, "when the queue is full it refuses the messages that come back from a tier, and they are lost")
 	}
 }
@@ -152,10 +152,6 @@ func (c Chain) checkOtherDeathsOf(p *problems, q topology.Queue, f Features) {
 	}
 }
 
-// defaultBrokerLimit is the delivery limit of quorum queues that set none, from
-// RabbitMQ 4.0 on.
-const defaultBrokerLimit = 20
-
 // checkExistingLimit warns when messages reach the delivery limit of the queue
 // before they have had all their attempts: from RabbitMQ 4.0 on deliveries are
 // counted across dead-lettering.
@@ -165,7 +161,7 @@ func (c Chain) checkExistingLimit(p *problems, q topology.Queue, f Features) {
 	}
 	limit, set := q.Arguments.Int(topology.DeliveryLimit)
 	if !set {
-		limit = defaultBrokerLimit
+		limit = topology.DefaultDeliveryLimit
 	}
 	if limit >= 0 && limit <= int64(len(c.Delays)) {
 		p.warnf("delays", "Delivery Limit Ends the Retries Early",
@@ -214,7 +210,7 @@ func (c Chain) checkParkingLimit(p *problems, q topology.Queue, f Features) {
 	case !set && !f.UnlimitedDelivery, set && limit < 0 && f.UnlimitedDelivery:
 		return
 	case !set:
-		limit, what = defaultBrokerLimit, fmt.Sprintf("has no x-delivery-limit, and so RabbitMQ's default of %d", defaultBrokerLimit)
+		limit, what = topology.DefaultDeliveryLimit, fmt.Sprintf("has no x-delivery-limit, and so RabbitMQ's default of %d", topology.DefaultDeliveryLimit)
 	}
 	p.warnf("parking_queue.name", "Looking at Parked Messages Deletes Them",
 		"The queue %q %s: a parked message that was looked at and put back more than %d times is deleted. The chain needs a queue with x-delivery-limit = -1 on RabbitMQ 4.0 and later, "+

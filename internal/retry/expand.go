@@ -143,7 +143,7 @@ func (c Chain) deadLetterArguments(to string) topology.Arguments {
 		arguments[topology.DeadLetterStrategy] = string(c.DeadLetterStrategy)
 	}
 	if c.DeadLetterStrategy == AtLeastOnce {
-		arguments[topology.Overflow] = RejectPublish
+		arguments[topology.Overflow] = topology.RejectPublish
 	}
 	return arguments
 }

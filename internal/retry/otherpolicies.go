@@ -343,11 +343,11 @@ func (m member) atLeastOnce() bool {
 
 func (m member) harmOfOverflow(value any) string {
 	switch {
-	case m.atLeastOnce() && value != RejectPublish:
+	case m.atLeastOnce() && value != topology.RejectPublish:
 		return HarmOfFallback
 	case m.role == workRole && !m.existing && m.chain.Work.Overflow != "": // its own argument wins
 		return ""
-	case m.role == workRole && m.kind == topology.Classic && value != DropHead:
+	case m.role == workRole && m.kind == topology.Classic && value != topology.DropHead:
 		return HarmOfRefusal
 	default:
 		return ""

@@ -9,10 +9,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// maxNameBytes is the longest name of a queue or an exchange and the longest
-// routing key, in bytes of UTF-8 (an AMQP 0-9-1 short string).
-const maxNameBytes = 255
-
 // Problem is something about a chain that is wrong, or that its owner should
 // know before it is made.
 type Problem struct {
@@ -146,24 +142,24 @@ func (c Chain) checkName(p *problems, attribute, subject, name string) {
 			"%s %q contains a line break. RabbitMQ strips CR and LF from names, so the object would get another name than the one asked for.", subject, name)
 	case topology.IsReserved(name):
 		p.errorf(attribute, "Reserved Name", "%s %q starts with \"amq.\", which RabbitMQ keeps for itself. Choose another name.", subject, name)
-	case len(name) > maxNameBytes:
-		p.errorf(attribute, "Name Too Long", "%s is %d bytes long; RabbitMQ allows %d.", subject, len(name), maxNameBytes)
+	case len(name) > topology.MaxNameBytes:
+		p.errorf(attribute, "Name Too Long", "%s is %d bytes long; RabbitMQ allows %d.", subject, len(name), topology.MaxNameBytes)
 	}
 }
 
 // checkExpandedNames looks at the longest of the names made from the chain's.
 func (c Chain) checkExpandedNames(p *problems) {
-	if len(c.Name) > maxNameBytes {
+	if len(c.Name) > topology.MaxNameBytes {
 		return
 	}
 	longest := c.FirstExchange()
 	for _, tier := range c.Tiers() {
 		longest = slices.MaxFunc([]string{longest, tier.Queue, tier.Return}, func(a, b string) int { return len(a) - len(b) })
 	}
-	if len(longest) > maxNameBytes {
+	if len(longest) > topology.MaxNameBytes {
 		p.errorf("name", "Name Too Long",
 			"The chain needs an object named %q, which is %d bytes long; RabbitMQ allows %d. Shorten the name by %d bytes.",
-			longest, len(longest), maxNameBytes, len(longest)-maxNameBytes)
+			longest, len(longest), topology.MaxNameBytes, len(longest)-topology.MaxNameBytes)
 	}
 }
 
@@ -242,9 +238,9 @@ func (c Chain) overflow() string {
 	case c.Work.Overflow != "":
 		return c.Work.Overflow
 	case c.DeadLetterStrategy == AtLeastOnce:
-		return RejectPublish
+		return topology.RejectPublish
 	default:
-		return DropHead
+		return topology.DropHead
 	}
 }
 
@@ -257,12 +253,12 @@ func (c Chain) checkWorkQueue(p *problems) {
 	if w.DeliveryLimit != nil && *w.DeliveryLimit < Unlimited {
 		p.errorf("work_queue.delivery_limit", "Invalid Delivery Limit", "The delivery limit is %d; it must be 0 or more, or -1 for no limit.", *w.DeliveryLimit)
 	}
-	if c.DeadLetterStrategy == AtLeastOnce && w.Overflow == DropHead {
+	if c.DeadLetterStrategy == AtLeastOnce && w.Overflow == topology.DropHead {
 		p.errorf("work_queue.overflow", "At-Least-Once Needs reject-publish",
 			"With overflow \"drop-head\" RabbitMQ falls back to at-most-once dead-lettering without a word. Leave work_queue.overflow out, or set "+
 				"dead_letter_strategy = \"at-most-once\".")
 	}
-	if c.QueueType == topology.Classic && w.Overflow == RejectPublish {
+	if c.QueueType == topology.Classic && w.Overflow == topology.RejectPublish {
 		p.errorf("work_queue.overflow", "Classic reject-publish Loses Retries",
 			"A full classic queue with overflow \"reject-publish\" refuses the messages that come back from a tier, and they are lost. Use overflow "+
 				"\"drop-head\" (what is dropped goes to the parking queue), or queue_type = \"quorum\".")
@@ -315,8 +311,8 @@ func (c Chain) checkBindings(p *problems) {
 				"The exchange is empty. The default exchange leads to every queue by its name already; remove this binding or name an exchange.")
 		case own[b.Exchange]:
 			p.errorf(at+".exchange", "Exchange of the Chain", "%q is an exchange of this chain. Bind the work queue only to exchanges of your own.", b.Exchange)
-		case len(b.RoutingKey) > maxNameBytes:
-			p.errorf(at+".routing_key", "Routing Key Too Long", "The routing key is %d bytes long; RabbitMQ allows %d.", len(b.RoutingKey), maxNameBytes)
+		case len(b.RoutingKey) > topology.MaxNameBytes:
+			p.errorf(at+".routing_key", "Routing Key Too Long", "The routing key is %d bytes long; RabbitMQ allows %d.", len(b.RoutingKey), topology.MaxNameBytes)
 		}
 		if match, set := b.Arguments[topology.Match]; set && !validMatch(match) {
 			p.errorf(at+".arguments", "Invalid x-match", "x-match is %v; RabbitMQ knows all, any, all-with-x and any-with-x.", match)

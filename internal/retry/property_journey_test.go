@@ -201,7 +201,7 @@ func deadlyFor(x target) []func(*rapid.T, *simulator.Broker, target) {
 		func(_ *rapid.T, b *simulator.Broker, _ target) { b.Advance(200 * time.Second) },
 	}
 	c := x.chain
-	if c.Work.MaxLength != nil && c.Work.Overflow != retry.RejectPublish {
+	if c.Work.MaxLength != nil && c.Work.Overflow != topology.RejectPublish {
 		ends = append(ends, fillUp)
 	}
 	if c.QueueType == topology.Quorum && c.Work.DeliveryLimit != nil && *c.Work.DeliveryLimit != retry.Unlimited {

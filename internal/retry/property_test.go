@@ -128,7 +128,7 @@ func genChain(t *rapid.T, f retry.Features) retry.Chain {
 	if rapid.Bool().Draw(t, "quorum") {
 		c.QueueType = topology.Quorum
 		if rapid.Bool().Draw(t, "at least once") {
-			c.DeadLetterStrategy, c.Work.Overflow = retry.AtLeastOnce, retry.RejectPublish
+			c.DeadLetterStrategy, c.Work.Overflow = retry.AtLeastOnce, topology.RejectPublish
 		}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "names") == 0 {
@@ -160,7 +160,7 @@ func genWorkQueue(t *rapid.T, c *retry.Chain, f retry.Features) {
 		c.Work.MaxLengthBytes = new(rapid.Int64Range(0, 20).Draw(t, "max bytes"))
 	}
 	if c.DeadLetterStrategy == retry.AtMostOnce {
-		c.Work.Overflow = rapid.SampledFrom([]string{"", retry.DropHead, retry.RejectPublish}).Draw(t, "overflow")
+		c.Work.Overflow = rapid.SampledFrom([]string{"", topology.DropHead, topology.RejectPublish}).Draw(t, "overflow")
 	}
 	if rapid.IntRange(0, 3).Draw(t, "bound") == 0 {
 		c.Work.Bindings = []retry.SourceBinding{{Exchange: "events", RoutingKey: "order.*", Arguments: topology.Arguments{}}}

@@ -229,7 +229,10 @@ func DefaultDeadLetterStrategy(queueType topology.QueueType) DeadLetterStrategy 
 
 // readDelays reads the delays in their order.
 func (c Chain) readDelays(in *topology.Topology, tiers []Tier) []time.Duration {
-	return c.design().ReadDelays(c, in, tiers)
+	if d := c.design(); d.ReadDelays != nil {
+		return d.ReadDelays(c, in, tiers)
+	}
+	return nil
 }
 
 // readSteppedDelays follows the steps from the first tier to the last, as a message

@@ -77,7 +77,7 @@ func TestRefusedBefore313OtherDeathsAreLost(t *testing.T) {
 			func(_ *testing.T, b *simulator.Broker) { b.Advance(time.Second) },
 		},
 		"drop-head": {
-			func(c *retry.Chain) { c.Work.MaxLength, c.Work.Overflow = new(int64(1)), retry.DropHead },
+			func(c *retry.Chain) { c.Work.MaxLength, c.Work.Overflow = new(int64(1)), topology.DropHead },
 			func(t *testing.T, b *simulator.Broker) {
 				t.Helper()
 				publish(t, b, simulator.Publishing{RoutingKey: "orders"})
@@ -142,7 +142,7 @@ func TestRefusedHeadersBefore313ParksAtOnce(t *testing.T) {
 func TestRefusedClassicRejectPublishLosesRetries(t *testing.T) {
 	x := target{version: "4.0.5", chain: orders(atMostOnce, func(c *retry.Chain) {
 		c.QueueType, c.Work.DeliveryLimit = topology.Classic, nil
-		c.Work.MaxLength, c.Work.Overflow = new(int64(1)), retry.RejectPublish
+		c.Work.MaxLength, c.Work.Overflow = new(int64(1)), topology.RejectPublish
 	})}
 	refused(t, x)
 	b := newBroker(t, x.version, x.topology())
@@ -158,9 +158,9 @@ func TestRefusedClassicRejectPublishLosesRetries(t *testing.T) {
 // With drop-head, at-least-once is off without a word: a dead letter that has no
 // way is lost instead of held.
 func TestRefusedAtLeastOnceWithDropHead(t *testing.T) {
-	for overflow, want := range map[string]simulator.State{retry.DropHead: simulator.IsLost, retry.RejectPublish: simulator.IsHeld} {
+	for overflow, want := range map[string]simulator.State{topology.DropHead: simulator.IsLost, topology.RejectPublish: simulator.IsHeld} {
 		c := orders(func(c *retry.Chain) { c.Work.Overflow = overflow })
-		if overflow == retry.DropHead {
+		if overflow == topology.DropHead {
 			refused(t, target{version: "4.0.5", chain: c})
 		}
 		b := newBroker(t, "4.0.5", c.Topology(featuresOf("4.0.5")))

@@ -117,7 +117,7 @@ func (c Chain) checkOtherDeaths(version string, f Features) []Problem {
 	if w.MessageTTL != nil {
 		p.errorf("work_queue.message_ttl", "Message TTL Would Lose Messages", detail, version)
 	}
-	if c.limited() && c.overflow() == DropHead {
+	if c.limited() && c.overflow() == topology.DropHead {
 		p.errorf("work_queue.max_length", "Length Limit Would Lose Messages", detail, version)
 	}
 	return p

@@ -131,7 +131,7 @@ func genRamped() *rapid.Generator[target] {
 		x := target{version: "4.3.6", chain: orders()}
 		c := &x.chain
 		c.Strategy, c.QueueType, c.DeadLetterStrategy = retry.DelayedRetry, topology.Quorum, retry.AtLeastOnce
-		c.Work.Overflow, c.Work.DeliveryLimit = retry.RejectPublish, nil
+		c.Work.Overflow, c.Work.DeliveryLimit = topology.RejectPublish, nil
 		step := time.Duration(rapid.Int64Range(1, 100_000).Draw(t, "ms")) * time.Millisecond
 		most := step + time.Duration(rapid.Int64Range(0, 1_000_000).Draw(t, "more"))*time.Millisecond
 		n := rapid.IntRange(0, retry.MaxTiers).Draw(t, "delays")

@@ -58,6 +58,14 @@ const ArgumentPrefix = "x-"
 // DelayedRetryDisabled is the value of [DelayedRetryType] that holds nothing back.
 const DelayedRetryDisabled = "disabled"
 
+// Values of [Overflow]: a full queue drops, or dead-letters, its oldest message, or it
+// refuses new ones.
+const (
+	DropHead         = "drop-head"
+	RejectPublish    = "reject-publish"
+	RejectPublishDLX = "reject-publish-dlx"
+)
+
 // DefaultDeliveryLimit is that of quorum queues with [abilities.UnlimitedDelivery]
 // (rabbit_quorum_queue:resolve_delivery_limit/2).
 const DefaultDeliveryLimit = 20

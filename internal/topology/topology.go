@@ -311,6 +311,10 @@ func rank(expected bool) int {
 	return 1
 }
 
+// MaxNameBytes is the longest name of an object and the longest routing key, in bytes of
+// UTF-8 (an AMQP 0-9-1 short string).
+const MaxNameBytes = 255
+
 // IsReserved says whether RabbitMQ keeps the name for itself: "amq." names
 // cannot be declared.
 func IsReserved(name string) bool { return strings.HasPrefix(name, "amq.") }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
@@ -40,7 +41,7 @@ func inputs() map[string]schema.Attribute {
 		"queue": schema.StringAttribute{
 			Required:            true,
 			MarkdownDescription: "Name of the queue.",
-			Validators:          []validator.String{stringvalidator.LengthBetween(1, 255)},
+			Validators:          []validator.String{stringvalidator.LengthBetween(1, topology.MaxNameBytes)},
 		},
 		"vhost": schema.StringAttribute{
 			Optional: true, Computed: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,

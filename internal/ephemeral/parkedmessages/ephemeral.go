@@ -21,6 +21,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/deadletter"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
@@ -68,7 +69,7 @@ func (r *resource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ep
 			"queue": schema.StringAttribute{
 				Required:            true,
 				MarkdownDescription: "Name of the queue.",
-				Validators:          []validator.String{stringvalidator.LengthBetween(1, 255)},
+				Validators:          []validator.String{stringvalidator.LengthBetween(1, topology.MaxNameBytes)},
 			},
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,

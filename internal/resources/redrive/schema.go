@@ -13,6 +13,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/messages"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/parked"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
 // kind tells the redrive from the discard.
@@ -43,7 +44,7 @@ func (k kind) inputs() map[string]schema.Attribute {
 	common := map[string]schema.Attribute{
 		"queue": schema.StringAttribute{
 			Required: true, MarkdownDescription: "Queue that holds the messages, such as the parking queue of a retry chain.",
-			Validators: []validator.String{stringvalidator.LengthBetween(1, 255)},
+			Validators: []validator.String{stringvalidator.LengthBetween(1, topology.MaxNameBytes)},
 		},
 		"vhost": schema.StringAttribute{
 			Optional: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,
@@ -73,7 +74,7 @@ func (k kind) ownInputs() map[string]schema.Attribute {
 		}}
 	}
 	name := func(description string) schema.StringAttribute {
-		return schema.StringAttribute{Optional: true, MarkdownDescription: description, Validators: []validator.String{stringvalidator.LengthBetween(1, 255)}}
+		return schema.StringAttribute{Optional: true, MarkdownDescription: description, Validators: []validator.String{stringvalidator.LengthBetween(1, topology.MaxNameBytes)}}
 	}
 	return map[string]schema.Attribute{"strict": schema.BoolAttribute{
 		Optional: true,

@@ -72,7 +72,7 @@ func immutableChanges(a, b retry.Chain) []immutable {
 		{"work_queue.name", "messages that wait in a tier come back to the queue of the old name", a.Work.Name, b.Work.Name},
 		{"parking_queue.name", "parked messages stay in the queue of the old name", a.Parking.Name, b.Parking.Name},
 	}
-	if a.Strategy == b.Strategy && a.FailedToProcess() {
+	if a.SameDesign(b) && a.FailedToProcess() {
 		candidates = append(candidates, immutable{"count_header", "messages that are under way count in the header of before", a.CountHeader, b.CountHeader})
 	}
 	if a.DelaysAreArguments() && b.DelaysAreArguments() {

@@ -94,7 +94,7 @@ func (m *model) defaultOverflow(ownership types.String) types.String {
 	case ownership.IsUnknown(), m.DeadLetterStrategy.IsUnknown(), m.QueueType.IsUnknown():
 		return types.StringUnknown()
 	case m.DeadLetterStrategy.ValueString() == string(retry.AtLeastOnce):
-		return types.StringValue(retry.RejectPublish)
+		return types.StringValue(topology.RejectPublish)
 	default:
 		return types.StringNull()
 	}

@@ -20,9 +20,6 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
-// maxNameBytes is the longest name of an exchange, in bytes of UTF-8.
-const maxNameBytes = 255
-
 func chainSchema(ctx context.Context) schema.Schema {
 	whole := schema.Schema{
 		Version: 2,
@@ -64,7 +61,7 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		"count_header": schema.StringAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: "Header in which strategy `republish` counts, as an integer; it must not start with `x-`. Default: `count`; null with other strategies.",
-			Validators:          []validator.String{stringvalidator.LengthBetween(1, maxNameBytes)},
+			Validators:          []validator.String{stringvalidator.LengthBetween(1, topology.MaxNameBytes)},
 		},
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,
@@ -129,7 +126,7 @@ func workQueueSchema() schema.Attribute {
 				Optional: true, Computed: true,
 				MarkdownDescription: "What happens at the limit: `drop-head` parks the oldest message, `reject-publish` refuses new ones. " +
 					"Default: `reject-publish` with `at-least-once`, which needs it, else the broker's default, `drop-head`.",
-				Validators: []validator.String{stringvalidator.OneOf(retry.DropHead, retry.RejectPublish)},
+				Validators: []validator.String{stringvalidator.OneOf(topology.DropHead, topology.RejectPublish)},
 			},
 			"single_active_consumer": schema.BoolAttribute{
 				Optional: true, Computed: true,
@@ -155,7 +152,7 @@ func bindingSchema() map[string]schema.Attribute {
 		"exchange": schema.StringAttribute{
 			Required:            true,
 			MarkdownDescription: "Name of the source exchange.",
-			Validators:          []validator.String{stringvalidator.LengthAtMost(maxNameBytes)},
+			Validators:          []validator.String{stringvalidator.LengthAtMost(topology.MaxNameBytes)},
 		},
 		"routing_key": schema.StringAttribute{
 			Optional:            true,

@@ -3,6 +3,7 @@ package toy_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,16 @@ func init() {
 			return retry.Tier{Label: label, Delay: delay, Queue: c.Name + ".toy." + label, Return: c.Name + ".toy.back." + label}
 		},
 		Expand: expand,
+		Steps: &retry.Steps{
+			Exchange: sorter,
+			Out: func(c retry.Chain, tier retry.Tier, next string) topology.Binding {
+				return step(c, tier.Return, next)
+			},
+			Label: func(c retry.Chain, b topology.Binding) string {
+				label, _ := strings.CutPrefix(b.Arguments.String(topology.LastDeathSource), c.Name+".toy.back.")
+				return label
+			},
+		},
 		Recognise: func(c retry.Chain, in *topology.Topology, _ []retry.Tier) bool {
 			_, exists := in.Exchange(sorter(c))
 			return exists
@@ -55,11 +66,19 @@ func expand(c retry.Chain, t *topology.Topology, _ retry.Features) {
 		t.SetQueue(topology.Queue{Name: tier.Queue, Type: c.QueueType, Durable: true, Arguments: topology.Arguments{
 			topology.DeadLetterExchange: tier.Return, topology.MessageTTL: tier.Delay.Milliseconds(),
 		}})
-		bind(t, sorter(c), next, topology.Arguments{topology.LastDeathSource: tier.Return})
+		t.Bind(step(c, tier.Return, next))
 		next = tier.Queue
 		if i == 0 {
 			bind(t, first(c), next, topology.Arguments{topology.LastDeathReason: "rejected"})
 		}
+	}
+}
+
+// step leads a message that came back through the exchange to the next queue.
+func step(c retry.Chain, from, next string) topology.Binding {
+	return topology.Binding{
+		Source: sorter(c), Destination: next, DestinationKind: topology.KindQueue,
+		Arguments: topology.Arguments{topology.Match: topology.MatchAllWithX, topology.LastDeathSource: from},
 	}
 }
 
@@ -139,6 +158,33 @@ func TestNewDesignIsRead(t *testing.T) {
 	}
 }
 
+// A tier of the new design that is not wanted any more still leads on.
+func TestNewDesignRetiresTiers(t *testing.T) {
+	before, after := chain(), chain()
+	after.Delays = after.Delays[1:]
+	f := retry.FeaturesOf(version)
+	wanted := after.Topology(f)
+	transition := after.Transition(before.Topology(f), wanted, before.Tiers())
+	if len(transition.Retired) != 1 || transition.Retired[0].Label != "1s" {
+		t.Errorf("retired %v", transition.Retired)
+	}
+	left := before.Topology(f).Clone()
+	for _, stage := range transition.Stages {
+		for _, s := range stage {
+			if s.Unbind != nil {
+				left.Unbind(*s.Unbind)
+			}
+			if s.Bind != nil {
+				left.Bind(*s.Bind)
+			}
+		}
+	}
+	out := step(after, "orders.toy.back.1s", "orders.toy.1m")
+	if !left.Has(out) || len(left.To(topology.KindQueue, "orders.toy.1s")) > 0 {
+		t.Errorf("the step out of the tier is missing, or something still leads into it:\n%v", left.Lines(nil).Bindings)
+	}
+}
+
 // An unknown strategy is refused and makes nothing.
 func TestUnknownStrategy(t *testing.T) {
 	for _, strategy := range []retry.Strategy{"", "header"} {
@@ -162,5 +208,5 @@ func TestRegisterRefusesHalfADesign(t *testing.T) {
 			t.Error("registered")
 		}
 	}()
-	retry.Register(&retry.Design{Strategy: "half"})
+	retry.Register(&retry.Design{Strategy: "half", Summary: "nothing"})
 }

@@ -1,5 +1,7 @@
 package simulator
 
+import "github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
+
 // limitLength does what a queue does when it holds more than it may: drop what
 // is at its head, or, a quorum queue with reject-publish, tell publishers to
 // stop until it is down to 80 percent (rabbit_fifo:evaluate_limit).
@@ -7,7 +9,7 @@ func (b *Broker) limitLength(q *queue) {
 	for {
 		s := b.settings(q)
 		over := overflows(q, s, 0, 0)
-		if s.overflow != dropHead {
+		if s.overflow != topology.DropHead {
 			if s.quorum {
 				q.refusing = over || q.refusing && !isBelowSoftLimit(q, s)
 			}

@@ -62,12 +62,6 @@ type deadLetterTarget struct {
 	key      *string
 }
 
-const (
-	dropHead         = "drop-head"
-	rejectPublish    = "reject-publish"
-	rejectPublishDLX = "reject-publish-dlx"
-)
-
 func (b *Broker) settings(q *queue) settings {
 	if q.known == nil {
 		declared, _ := b.topology.Queue(q.name)
@@ -80,7 +74,7 @@ func (b *Broker) settings(q *queue) settings {
 func (b *Broker) settingsOf(declared topology.Queue, a topology.Arguments) settings {
 	s := settings{
 		quorum:   declared.Type == topology.Quorum,
-		overflow: cmp.Or(a.String(topology.Overflow), dropHead),
+		overflow: cmp.Or(a.String(topology.Overflow), topology.DropHead),
 		maxLen:   integer(a, topology.MaxLength),
 		maxBytes: integer(a, topology.MaxLengthBytes),
 	}
@@ -103,12 +97,12 @@ func (b *Broker) settingsOf(declared topology.Queue, a topology.Arguments) setti
 func (b *Broker) quorumSettings(s *settings, a topology.Arguments) {
 	// Quorum queues accept reject-publish-dlx and behave as with drop-head
 	// (rabbit_quorum_queue:overflow).
-	if s.overflow == rejectPublishDLX {
-		s.overflow = dropHead
+	if s.overflow == topology.RejectPublishDLX {
+		s.overflow = topology.DropHead
 	}
 	// At-least-once needs reject-publish; else the queue falls back to
 	// at-most-once and says so in the log only (rabbit_quorum_queue:dlh).
-	s.atLeast = s.target != nil && a.String(topology.DeadLetterStrategy) == "at-least-once" && s.overflow == rejectPublish
+	s.atLeast = s.target != nil && a.String(topology.DeadLetterStrategy) == "at-least-once" && s.overflow == topology.RejectPublish
 	s.limit = integer(a, topology.DeliveryLimit)
 	if b.rules.delaysReturned {
 		s.delayed = readDelayedRetry(a)
@@ -161,9 +155,9 @@ func (b *Broker) offer(name string, m *message, by tracking) answer {
 		if q.refusing && by == tracked {
 			return b.refuse(q, m)
 		}
-	} else if s.overflow != dropHead && overflows(q, s, 1, int64(len(m.body))) {
+	} else if s.overflow != topology.DropHead && overflows(q, s, 1, int64(len(m.body))) {
 		answer := b.refuse(q, m)
-		if s.overflow == rejectPublishDLX && s.target != nil {
+		if s.overflow == topology.RejectPublishDLX && s.target != nil {
 			b.event(Event{Kind: DeadLettered, Message: m.id, Queue: q.name, Reason: MaxLen})
 			b.sendOnce(q, s, m, MaxLen)
 			return deadLettered
