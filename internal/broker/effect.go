@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
@@ -142,26 +144,29 @@ func (c *Client) EffectivePolicy(ctx context.Context, vhost, queue string) (poli
 	return policy, nil, true, err
 }
 
-// policyName reads the name of the policy that applies to the queue, "" if none does, from
-// the list of queues without statistics.
+// policyName reads the name of the policy that applies to the queue, "" if none does.
 func (c *Client) policyName(ctx context.Context, vhost, queue string) (string, error) {
-	k := c.newCall(ctx, operation{text: fmt.Sprintf("read the policy of queue %q in vhost %q", queue, vhost), vhost: vhost})
+	list, err := c.policyNames(ctx, vhost, "^"+regexp.QuoteMeta(queue)+"$")
+	for _, e := range list {
+		if e.Queue == queue {
+			return e.Policy, err
+		}
+	}
+	return "", err
+}
+
+// policyNames reads from the list of queues without statistics, for up to 500 queues whose
+// names match the pattern, the policies that apply to them.
+func (c *Client) policyNames(ctx context.Context, vhost, pattern string) ([]effect, error) {
+	k := c.newCall(ctx, operation{text: fmt.Sprintf("read the policies of the queues %q in vhost %q", pattern, vhost), vhost: vhost})
 	k.query = withoutStats("name,policy")
-	for key, value := range map[string]string{"page": "1", "page_size": "10", "use_regex": "true", "name": "^" + regexp.QuoteMeta(queue) + "$"} {
+	for key, value := range map[string]string{"page": "1", "page_size": "500", "use_regex": "true", "name": pattern} {
 		k.query.Set(key, value)
 	}
 	page, err := get[struct {
 		Items []effect `json:"items"`
 	}](k, func(rh *rabbithole.Client) (any, error) { return rh.PagedListQueuesWithParametersIn(vhost, k.query) })
-	if err != nil {
-		return "", err
-	}
-	for _, e := range page.Items {
-		if e.Queue == queue {
-			return e.Policy, nil
-		}
-	}
-	return "", nil
+	return page.Items, err
 }
 
 func (c *Client) effectivePolicy(ctx context.Context, vhost, queue string, query url.Values) (found effect, exists bool, err error) {
@@ -176,4 +181,47 @@ func (c *Client) effectivePolicy(ctx context.Context, vhost, queue string, query
 		return effect{}, false, nil
 	}
 	return found, err == nil, err
+}
+
+// StillObeyedError says that queues obey a policy that is deleted.
+type StillObeyedError struct {
+	VHost, Policy string
+	Queues        []string
+}
+
+func (e *StillObeyedError) Error() string {
+	return fmt.Sprintf("policy %q in vhost %q is deleted, but RabbitMQ still applies it to %s: another client changed a policy at the same moment. "+
+		"Set any policy in the virtual host, which makes RabbitMQ apply them again, and repeat this",
+		e.Policy, e.VHost, strings.Join(e.Queues, ", "))
+}
+
+// obeyedLooks is how often queues are asked whether they obey a deleted policy.
+const obeyedLooks = 3
+
+// checkObeyed returns a [StillObeyedError] if queues obey the deleted policy: of policies that
+// two clients change at once, one that is deleted can stay in effect, see
+// [Client.changePolicies].
+func (c *Client) checkObeyed(ctx context.Context, vhost string, p topology.Policy) error {
+	pattern, _ := topology.WithdrawnPattern(p.Pattern)
+	for look := 1; ; look++ {
+		list, err := c.policyNames(ctx, vhost, pattern)
+		if err != nil {
+			return fmt.Errorf("policy %q is deleted, but it is not known whether queues still obey it: %w", p.Name, err)
+		}
+		still := &StillObeyedError{VHost: vhost, Policy: p.Name}
+		for _, e := range list {
+			if e.Policy == p.Name {
+				still.Queues = append(still.Queues, strconv.Quote(e.Queue))
+			}
+		}
+		if len(still.Queues) == 0 {
+			return nil
+		}
+		if look == obeyedLooks {
+			return still
+		}
+		if err := c.sleep(ctx, effectPause); err != nil {
+			return err
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -56,6 +57,38 @@ func TestIneffective(t *testing.T) {
 			}
 			if n := f.count(list) - before; n != test.lists {
 				t.Errorf("%d lists, want %d", n, test.lists)
+			}
+		})
+	}
+}
+
+// TestDeletePolicyLooksAfterwards: queues that go on obeying a deleted policy are named, after
+// three looks, and only queues that the policy matches are asked.
+func TestDeletePolicyLooksAfterwards(t *testing.T) {
+	const page = "GET /api/queues/%2F page"
+	p := topology.Policy{Name: "p", Pattern: "^orders$", ApplyTo: topology.ApplyToQueues, Definition: topology.Arguments{"max-length": int64(5)}}
+	obeyed, free := answer{status: 200, body: `{"items":[{"name":"orders","policy":"p"},{"name":"bills","policy":"q"}]}`}, answer{status: 200, body: `{"items":[{"name":"orders"}]}`}
+	for name, test := range map[string]struct {
+		answers []answer
+		fails   bool
+		looks   int
+	}{
+		"not obeyed":        {[]answer{free}, false, 1},
+		"obeyed for a time": {[]answer{obeyed, obeyed, free}, false, 3},
+		"obeyed":            {[]answer{obeyed}, true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			f.on("PUT /api/policies/%2F/p", answer{status: 204})
+			f.on("DELETE /api/policies/%2F/p", answer{status: 204})
+			f.on(page, test.answers...)
+			err := f.client(t).DeletePolicy(t.Context(), "/", p)
+			var still *StillObeyedError
+			if errors.As(err, &still) != test.fails || err != nil && (len(still.Queues) != 1 || still.Queues[0] != `"orders"`) {
+				t.Errorf("the error is %v", err)
+			}
+			if n := f.count(page); n != test.looks {
+				t.Errorf("%d looks, want %d", n, test.looks)
 			}
 		})
 	}

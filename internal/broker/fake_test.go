@@ -49,6 +49,7 @@ func newFake(t *testing.T) *fake {
 	for _, what := range []string{"queues", "exchanges", "bindings", "policies", "operator-policies"} {
 		f.on("GET /api/"+what+"/%2F", answer{200, `[]`, nil, nil})
 	}
+	f.on("GET /api/queues/%2F page", answer{200, `{"items":[]}`, nil, nil})
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -68,6 +69,9 @@ func (f *fake) on(request string, answers ...answer) {
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Method + " " + r.URL.EscapedPath()
+	if r.URL.Query().Has("page") {
+		key += " page"
+	}
 	// Only with the body read does the server notice that the client is gone.
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))

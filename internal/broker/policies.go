@@ -83,7 +83,7 @@ func (c *Client) setPolicy(ctx context.Context, vhost string, p topology.Policy)
 }
 
 // DeletePolicy deletes the policy, no operator policy, as it is listed. It is not an error
-// when it is gone. Afterwards it is in effect nowhere.
+// when it is gone. Afterwards it is in effect nowhere, or the error is a [StillObeyedError].
 func (c *Client) DeletePolicy(ctx context.Context, vhost string, p topology.Policy) error {
 	if err := checkNames(vhost, p.Name); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *Client) DeletePolicy(ctx context.Context, vhost string, p topology.Poli
 		return err
 	}
 	c.wrote(vhost, func(t *topology.Topology) { t.RemovePolicy(topology.Policy{Name: p.Name}) })
-	return nil
+	return c.checkObeyed(ctx, vhost, p)
 }
 
 // withdrawPolicy makes the policy match nothing. Where that was broken off before, queues

@@ -101,7 +101,7 @@ func TestEffectivePolicy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(t)
 			f.on("GET /api/queues/%2F/orders", test.answers...)
-			f.on("GET /api/queues/%2F", answer{status: 200, body: `{"items":[{"name":"orders","policy":"named"}]}`})
+			f.on("GET /api/queues/%2F page", answer{status: 200, body: `{"items":[{"name":"orders","policy":"named"}]}`})
 			name, got, exists, err := f.client(t).EffectivePolicy(t.Context(), "/", "orders")
 			if known := exists && got == nil; known != (name == "named") {
 				t.Errorf("name %q", name)

@@ -186,6 +186,8 @@ func answer(r *http.Request, version string, flags flags) (status int, body stri
 		return http.StatusOK, `[{"name":"/"}]`
 	case strings.HasPrefix(path, "/api/users/"):
 		return http.StatusOK, fmt.Sprintf(`[{"user":%q,"vhost":"/","configure":".*","write":".*","read":".*"}]`, user)
+	case r.URL.Query().Has("page"):
+		return http.StatusOK, `{"items":[]}`
 	case slices.Contains(lists, path):
 		return http.StatusOK, "[]"
 	case strings.HasPrefix(path, "/api/exchanges/%2F/"): // as if it had just been declared
