@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -53,7 +52,7 @@ func TestQuickStartIsOne(t *testing.T) {
 }
 
 // TestAccQuickStart runs the quick start as written, in an empty home. Only the address of
-// the broker is another one, and an override file adds the test's own virtual host.
+// the broker is another one, and the environment names the test's own virtual host.
 func TestAccQuickStart(t *testing.T) {
 	acctest.EachModern(t, func(t *testing.T, b *rabbit.Broker) {
 		for _, program := range []string{"git", "make", "go"} {
@@ -63,14 +62,16 @@ func TestAccQuickStart(t *testing.T) {
 		}
 		steps, vhost := readQuickStart(t, readme), acctest.VHost(t, b)
 		u := newUser(t)
+		u.env["RABBITMQ_VHOST"] = vhost
 		u.run(u.env["HOME"], steps.install, "")
 
 		folder := filepath.Join(u.env["HOME"], "retry")
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(folder, "main.tf"), steps.config)
-		write(t, filepath.Join(folder, "test_override.tf"), fmt.Sprintf(overrideVHost, vhost))
+		if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(steps.config), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		output := u.run(folder, u.forCLI(atBroker(t, steps.apply, b)), "yes\n")
 		if !strings.Contains(output, "Apply complete! Resources: 1 added") {
 			t.Errorf("nothing was applied:\n%s", output)
@@ -79,15 +80,6 @@ func TestAccQuickStart(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-const overrideVHost = "resource \"rabbitmq_retry_chain\" \"orders\" {\n  vhost = %q\n}\n"
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // atBroker replaces the address and the user of the quick start's broker.
