@@ -12,7 +12,8 @@ import (
 // object stays null.
 func UpgradeOwnership(queue upgrade.State, owner string) {
 	existing, known := queue["existing"].(bool)
-	if queue.Rename("existing", "ownership"); known {
+	queue.Rename("existing", "ownership")
+	if known {
 		queue["ownership"] = OwnershipValue(owner, existing).ValueString()
 	}
 }

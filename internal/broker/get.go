@@ -21,7 +21,8 @@ func decoded[T any](k *call, err error) (found T, _ error) {
 	if err != nil {
 		return found, err
 	}
-	return found, k.decode(&found)
+	err = k.decode(&found)
+	return found, err
 }
 
 func (r request) send(rh *rabbithole.Client) error {

@@ -36,18 +36,18 @@ func DeletionPolicyAttribute(what string) schema.Attribute {
 // destroy may wait for, as sentences or the rest of one.
 func (t Timeouts) TimeoutsAttribute(ctx context.Context, update, remove string) schema.Attribute {
 	minutes := func(d time.Duration) string { return fmt.Sprintf(" Default: `%gm`.", d.Minutes()) }
-	attribute := timeouts.Attributes(ctx, timeouts.Opts{
+	limits := timeouts.Attributes(ctx, timeouts.Opts{
 		Create: true, Read: true, Update: true, Delete: true,
 		CreateDescription: "Longest time for a create, such as `30s`." + minutes(t.Create),
 		ReadDescription:   "Longest time for a refresh." + minutes(t.Read),
 		UpdateDescription: "Longest time for an update" + update + minutes(t.Update),
 		DeleteDescription: "Longest time for a destroy" + remove + minutes(t.Delete),
 	})
-	if nested, ok := attribute.(schema.SingleNestedAttribute); ok {
+	if nested, ok := limits.(schema.SingleNestedAttribute); ok {
 		nested.MarkdownDescription = "Time limits of the operations. Default: those below."
 		return nested
 	}
-	return attribute
+	return limits
 }
 
 // TextOutput is a computed text.
