@@ -51,6 +51,11 @@ func (c Chain) attachmentKeys() topology.Arguments {
 			keys[topology.KeyOverflow] = topology.RejectPublish
 		}
 	}
+	for _, s := range workSettings {
+		if value := s.value(&c.Work); value != nil && s.byPolicy {
+			keys[topology.KeyOf(s.argument)] = value
+		}
+	}
 	for key, value := range c.holdingArguments() {
 		keys[topology.KeyOf(key)] = value
 	}

@@ -94,20 +94,10 @@ func (c Chain) addWorkQueue(t *topology.Topology, f Features) {
 	for key, value := range c.holdingArguments() {
 		arguments[key] = value
 	}
-	if w.MessageTTL != nil {
-		arguments[topology.MessageTTL] = milliseconds(*w.MessageTTL)
-	}
-	if w.MaxLength != nil {
-		arguments[topology.MaxLength] = *w.MaxLength
-	}
-	if w.MaxLengthBytes != nil {
-		arguments[topology.MaxLengthBytes] = *w.MaxLengthBytes
-	}
-	if w.Overflow != "" {
-		arguments[topology.Overflow] = w.Overflow
-	}
-	if w.SingleActiveConsumer {
-		arguments[topology.SingleActiveConsumer] = true
+	for _, s := range workSettings {
+		if value := s.value(&w); value != nil {
+			arguments[s.argument] = value
+		}
 	}
 	t.SetQueue(c.queue(w.Name, arguments))
 	for _, b := range w.Bindings {

@@ -51,6 +51,7 @@ func (c Chain) BrokerProblems(version string, f Features) []Problem {
 	if d := c.design(); d.BrokerProblems != nil {
 		p = append(p, d.BrokerProblems(c, version, f)...)
 	}
+	p = append(p, c.checkSettings(version)...)
 	c.checkExactLimit(&p, f)
 	return p
 }
@@ -186,22 +187,15 @@ func (c Chain) checkCollisions(p *problems) {
 // checkExisting refuses settings of queues that the chain does not declare.
 func (c Chain) checkExisting(p *problems) {
 	w := c.Work
-	for _, setting := range []struct {
-		attribute string
-		set       bool
-	}{
-		{"delivery_limit", w.DeliveryLimit != nil},
-		{"message_ttl", w.MessageTTL != nil},
-		{"max_length", w.MaxLength != nil},
-		{"max_length_bytes", w.MaxLengthBytes != nil},
-		{"overflow", w.Overflow != ""},
-		{"single_active_consumer", w.SingleActiveConsumer},
-		{"arguments", len(w.Arguments) > 0},
-		{"bindings", len(w.Bindings) > 0},
-	} {
-		if w.Existing && setting.set {
-			p.errorf("work_queue."+setting.attribute, "Queue Belongs to Others",
-				"With work_queue.ownership = \"application\" the queue %q is neither declared nor changed by this chain. Set this where the queue is declared, and leave it out here.", w.Name)
+	set := map[string]bool{"delivery_limit": w.DeliveryLimit != nil, "arguments": len(w.Arguments) > 0, "bindings": len(w.Bindings) > 0}
+	for _, s := range workSettings {
+		set[s.attribute] = s.value(&w) != nil && !s.byPolicy
+	}
+	for _, attribute := range slices.Sorted(maps.Keys(set)) {
+		if w.Existing && set[attribute] {
+			p.errorf("work_queue."+attribute, "Queue Belongs to Others",
+				"With work_queue.ownership = \"application\" the queue %q is neither declared nor changed by this chain. "+
+					"Set this where the queue is declared, and leave it out here.", w.Name)
 		}
 	}
 	if c.Parking.Existing && c.Parking.MessageTTL != nil {
@@ -270,26 +264,31 @@ func (c Chain) checkWorkQueue(p *problems) {
 	}
 }
 
-// ownedArguments are the queue arguments that the chain sets, and the
-// attribute that sets each.
-var ownedArguments = map[string]string{
-	topology.DeadLetterExchange:   "the chain itself",
-	topology.DeadLetterRoutingKey: "the chain itself",
-	topology.DeadLetterStrategy:   "dead_letter_strategy",
-	topology.QueueTypeArgument:    "queue_type",
-	topology.DeliveryLimit:        "work_queue.delivery_limit",
-	topology.MessageTTL:           "work_queue.message_ttl",
-	topology.MaxLength:            "work_queue.max_length",
-	topology.MaxLengthBytes:       "work_queue.max_length_bytes",
-	topology.Overflow:             "work_queue.overflow",
-	topology.SingleActiveConsumer: "work_queue.single_active_consumer",
+// ownerOf returns what sets a queue argument of the chain, "" if only work_queue.arguments
+// can.
+func ownerOf(argument string) string {
+	switch argument {
+	case topology.DeadLetterExchange, topology.DeadLetterRoutingKey:
+		return "the chain itself"
+	case topology.DeadLetterStrategy:
+		return "dead_letter_strategy"
+	case topology.QueueTypeArgument:
+		return "queue_type"
+	case topology.DeliveryLimit:
+		return "work_queue.delivery_limit"
+	}
+	for _, s := range workSettings {
+		if s.argument == argument {
+			return "work_queue." + s.attribute
+		}
+	}
+	return ""
 }
 
 func (c Chain) checkArguments(p *problems) {
 	for _, key := range slices.Sorted(maps.Keys(c.Work.Arguments)) {
-		owner, owned := ownedArguments[key]
-		switch {
-		case owned:
+		switch owner := ownerOf(key); {
+		case owner != "":
 			p.errorf("work_queue.arguments", "Argument Set Elsewhere", "The argument %q of the work queue is set by %s. Remove it from work_queue.arguments.", key, owner)
 		case key == topology.Expires:
 			p.errorf("work_queue.arguments", "x-expires Would Lose Messages",

@@ -338,18 +338,16 @@ func (c *Chain) readWorkQueue(in *topology.Topology) {
 	}
 	for key, value := range q.Arguments {
 		ramped := c.design().HoldsBack() && topology.HoldsBack(key)
-		if _, owned := ownedArguments[key]; !owned && !ramped {
+		if ownerOf(key) == "" && !ramped {
 			w.Arguments[key] = value
 		}
 	}
 	if !c.design().HoldsBack() || len(c.Delays) == 0 {
 		w.DeliveryLimit = readDeliveryLimit(q, c.limitIsExact(q))
 	}
-	w.MessageTTL = readTTL(q)
-	w.MaxLength = readInt(q, topology.MaxLength)
-	w.MaxLengthBytes = readInt(q, topology.MaxLengthBytes)
-	w.SingleActiveConsumer = q.Arguments[topology.SingleActiveConsumer] == true
-	w.Overflow = q.Arguments.String(topology.Overflow)
+	for _, s := range workSettings {
+		s.read(w, q.Arguments)
+	}
 	w.Bindings = c.readBindings(in)
 }
 
@@ -373,7 +371,7 @@ func (c *Chain) readParkingQueue(in *topology.Topology) {
 		return
 	}
 	if c.Parking.Existing = len(c.OthersParkingHere(in)) > 0; !c.Parking.Existing {
-		c.Parking.MessageTTL = readTTL(q)
+		c.Parking.MessageTTL = readDuration(q.Arguments, topology.MessageTTL)
 	}
 }
 
@@ -427,20 +425,4 @@ func readDeliveryLimit(q topology.Queue, exact bool) *int64 {
 		limit -= deliveryHeadroom
 	}
 	return &limit
-}
-
-func readTTL(q topology.Queue) *time.Duration {
-	ms, set := q.Arguments.Int(topology.MessageTTL)
-	if !set {
-		return nil
-	}
-	d := time.Duration(ms) * time.Millisecond
-	return &d
-}
-
-func readInt(q topology.Queue, key string) *int64 {
-	if n, set := q.Arguments.Int(key); set {
-		return &n
-	}
-	return nil
 }

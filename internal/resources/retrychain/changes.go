@@ -82,14 +82,11 @@ func immutableChanges(a, b retry.Chain) []immutable {
 		if a.SameFamily(b) && (!a.DelaysAreArguments() || slices.Equal(a.Delays, b.Delays)) { // else it follows from these
 			candidates = append(candidates, immutable{"work_queue.delivery_limit", workArgument, a.Work.DeliveryLimit, b.Work.DeliveryLimit})
 		}
-		candidates = append(candidates,
-			immutable{"work_queue.message_ttl", workArgument, a.Work.MessageTTL, b.Work.MessageTTL},
-			immutable{"work_queue.max_length", workArgument, a.Work.MaxLength, b.Work.MaxLength},
-			immutable{"work_queue.max_length_bytes", workArgument, a.Work.MaxLengthBytes, b.Work.MaxLengthBytes},
-			immutable{"work_queue.overflow", workArgument, a.Work.Overflow, b.Work.Overflow},
-			immutable{"work_queue.single_active_consumer", workArgument, a.Work.SingleActiveConsumer, b.Work.SingleActiveConsumer},
-			immutable{"work_queue.arguments", workArgument, a.Work.Arguments, b.Work.Arguments},
-		)
+		after := b.Work.Settings()
+		for i, s := range a.Work.Settings() {
+			candidates = append(candidates, immutable{"work_queue." + s.Attribute, workArgument, s.Value, after[i].Value})
+		}
+		candidates = append(candidates, immutable{"work_queue.arguments", workArgument, a.Work.Arguments, b.Work.Arguments})
 	}
 	if !a.Parking.Existing && !b.Parking.Existing {
 		candidates = append(candidates,
