@@ -61,9 +61,6 @@ func prepareTerraform(t toolsOrError, b demoBroker) (*terraform, error) {
 	return &terraform{Workspace: workspace, strategy: b.strategy()}, nil
 }
 
-// attempts is how often a message that always fails is delivered.
-func (c chain) attempts() int { return len(c.Tiers) + 1 }
-
 // chain is what the demo uses of the resource's attributes.
 type chain struct {
 	Name      string `json:"name"`
@@ -81,6 +78,9 @@ type chain struct {
 	RedriveExchange string                       `json:"redrive_exchange"`
 	Topology        map[string]map[string]string `json:"topology"`
 }
+
+// attempts is how often a message that always fails is delivered.
+func (c chain) attempts() int { return len(c.Tiers) + 1 }
 
 func (tf *terraform) apply(ctx context.Context) (chain, error) {
 	config, err := os.ReadFile(filepath.Join(tf.Dir, "main.tf"))
