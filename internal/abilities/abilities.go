@@ -154,7 +154,8 @@ var (
 	LastDeathHeaders = add(Ability{In: since("3.13.0"), Does: "writes x-last-death-*", Source: "mc:record_death/3"})
 	// NumericHeaders: a headers exchange takes 1 for 1.0.
 	NumericHeaders = add(Ability{
-		In: before("3.13.0"), Does: "compares header values as numbers", Source: "rabbit_exchange_type_headers:match/2: == until 3.12, =:= from 3.13 on",
+		In: before("3.13.0"), Does: "compares header values as numbers",
+		Source: "rabbit_exchange_type_headers:match/2: == until 3.12, =:= from 3.13 on",
 	})
 	// KeyRemovesCC: the documentation of later versions still says so; their tests say
 	// otherwise.
@@ -169,7 +170,8 @@ var (
 	// ShufflesDeaths: every further death reverses the entries before it, so that the
 	// history is not in the order of time.
 	ShufflesDeaths = add(Ability{
-		In: before("3.13.0"), Does: "reverses older entries of x-death", Source: "rabbit_dead_letter:group_by_queue_and_reason; measured on 3.10.8",
+		In: before("3.13.0"), Does: "reverses older entries of x-death",
+		Source: "rabbit_dead_letter:group_by_queue_and_reason; measured on 3.10.8",
 	})
 	// KeepsDelay: a message that was held back has the delay in a classic queue as it was
 	// published. A quorum queue there and both types on 4.0.5 show it with its sign turned.
@@ -194,7 +196,8 @@ var (
 	})
 	// LimitsAcquired: the delivery limit applies to what [CountsAcquired] counts.
 	LimitsAcquired = add(Ability{
-		In: between("4.0.0", "4.3.0"), Does: "applies the delivery limit to the acquired count", Source: "rabbit_fifo:return_one; measured on 4.0.5",
+		In: between("4.0.0", "4.3.0"), Does: "applies the delivery limit to the acquired count",
+		Source: "rabbit_fifo:return_one; measured on 4.0.5",
 	})
 	// GetSetsCount: basic.get on a quorum queue always shows x-delivery-count, 0 included.
 	GetSetsCount = add(Ability{
@@ -202,7 +205,8 @@ var (
 	})
 	// RejectFails: basic.reject with requeue is a failed delivery.
 	RejectFails = add(Ability{
-		In: before("4.0.0").or(since("4.3.0")), Does: "counts basic.reject with requeue as a failed delivery", Source: "rabbit_fifo; measured on 3.10.8, 4.0.5 and 4.3.6",
+		In: before("4.0.0").or(since("4.3.0")), Does: "counts basic.reject with requeue as a failed delivery",
+		Source: "rabbit_fifo; measured on 3.10.8, 4.0.5 and 4.3.6",
 	})
 	// NackIsRelease: basic.nack with requeue is not a failed delivery.
 	NackIsRelease = add(Ability{
@@ -215,7 +219,8 @@ var (
 	// RequeuesBehind: a quorum queue without a delivery limit puts a message that is
 	// requeued at its end. One that comes back because a channel closed goes to the front.
 	RequeuesBehind = add(Ability{
-		In: before("4.3.0"), Does: "requeues at the end of a quorum queue without a delivery limit", Source: "rabbit_fifo; measured on 3.10.8 and 4.0.5",
+		In: before("4.3.0"), Does: "requeues at the end of a quorum queue without a delivery limit",
+		Source: "rabbit_fifo; measured on 3.10.8 and 4.0.5",
 	})
 	// ExpiresReturned: returned messages do not stand between an expired message and the
 	// head of a quorum queue.

@@ -153,13 +153,15 @@ func (o Options) parking(chains []Chain) []rule {
 	rules := []rule{
 		{
 			alert: ParkingNotEmpty, expr: acrossNodes + "(" + count + ") > 0",
-			summary:     "Messages of " + of + " are parked",
-			description: messagesInThisQueue + " used up their attempts, or died of something that is not retried. Look at them, and redrive or discard them.",
+			summary: "Messages of " + of + " are parked",
+			description: messagesInThisQueue + " used up their attempts, or died of something that is not retried. Look at them, and " +
+				"redrive or discard them.",
 		},
 		{
 			alert: ParkingGrowing, expr: acrossNodes + "(delta(" + count + "[" + promDuration(o.Window) + "])) > 0", hold: o.Growing,
-			summary:     "More and more messages of " + of + " are parked",
-			description: "The number of messages in " + queueOfAlert + " has been growing for " + promDuration(o.Growing) + ": something fails all the time.",
+			summary: "More and more messages of " + of + " are parked",
+			description: "The number of messages in " + queueOfAlert + " has been growing for " +
+				promDuration(o.Growing) + ": something fails all the time.",
 		},
 		{
 			alert: ParkingNotEmptied, expr: acrossNodes + "(" + count + ") > 0", hold: o.Age,

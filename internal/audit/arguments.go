@@ -13,7 +13,8 @@ import (
 
 // exchangeArguments are those of the core's exchange types and of common plugins.
 var exchangeArguments = []string{
-	topology.AlternateExchange, "hash-header", "hash-property", topology.DelayedType, "x-recent-history-length", "x-recent-history-no-store",
+	topology.AlternateExchange, "hash-header", "hash-property", topology.DelayedType,
+	"x-recent-history-length", "x-recent-history-no-store",
 }
 
 func (g *graph) unknownArgument() []Finding {
@@ -98,7 +99,8 @@ func (g *graph) delayedRetryIgnored() []Finding {
 			return nil
 		}
 		return &Finding{
-			Message: fmt.Sprintf("%s needs RabbitMQ 4.3 and a quorum queue; this is a %s queue on %s. A message that is put back is delivered again at once.",
+			Message: fmt.Sprintf("%s needs RabbitMQ 4.3 and a quorum queue; this is a %s queue on %s. A message that is put back is "+
+				"delivered again at once.",
 				topology.Arguments{topology.DelayedRetryType: kind}.Text(), q.Type, g.broker.Version),
 			Fix: "Use a retry chain with strategy \"headers\" or \"routing_key\".",
 		}
@@ -136,8 +138,9 @@ func (g *graph) transientQueues() []Finding {
 			return nil
 		}
 		return &Finding{
-			Message: "The queue is neither durable nor exclusive: when its node stops, it is deleted with all its messages. RabbitMQ 4.3 refuses to declare such queues by default (transient_nonexcl_queues).",
-			Fix:     "Use a durable queue. " + retry.Redeclare,
+			Message: "The queue is neither durable nor exclusive: when its node stops, it is deleted with all its messages. RabbitMQ " +
+				"4.3 refuses to declare such queues by default (transient_nonexcl_queues).",
+			Fix: "Use a durable queue. " + retry.Redeclare,
 		}
 	})
 }
@@ -166,9 +169,10 @@ func (g *graph) mirroringPolicies() []Finding {
 			continue
 		}
 		findings = append(findings, Finding{
-			Object:  Object{p.Kind(), p.Name},
-			Message: "RabbitMQ 4.0 removed the mirroring of classic queues: from then on each queue has one copy, and is gone while its node is down.",
-			Fix:     "Move to quorum queues before the upgrade.",
+			Object: Object{p.Kind(), p.Name},
+			Message: "RabbitMQ 4.0 removed the mirroring of classic queues: from then on each queue has one copy, and is gone while its " +
+				"node is down.",
+			Fix: "Move to quorum queues before the upgrade.",
 		})
 	}
 	return findings

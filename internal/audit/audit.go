@@ -153,7 +153,8 @@ func newGraph(ctx context.Context, t *topology.Topology, b Broker) (*graph, erro
 		settings := follower.Settings(q.Name)
 		settings.MaxLen, settings.MaxBytes = reachable(settings.MaxLen), reachable(settings.MaxBytes)
 		g.queues = append(g.queues, queue{
-			Queue: q, Settings: settings, effective: follower.Effective(q), policies: matchesOf(t, q, false), operators: matchesOf(t, q, true),
+			Queue: q, Settings: settings, effective: follower.Effective(q),
+			policies: matchesOf(t, q, false), operators: matchesOf(t, q, true),
 		})
 	}
 	for i := range g.queues {

@@ -47,14 +47,16 @@ func (g *graph) deadLetterNoRoute() []Finding {
 	return g.each(func(q *queue) *Finding {
 		f, found := lost[q.Name]
 		if g.leadsNowhere(q) {
-			f = Finding{Message: fmt.Sprintf("No binding leads from the dead-letter exchange %q to any queue. A message that dies here", *q.DeadLetterExchange)}
+			f = Finding{Message: fmt.Sprintf("No binding leads from the dead-letter exchange %q to any queue. A message that dies here",
+				*q.DeadLetterExchange)}
 			found = true
 		}
 		if !found {
 			return nil
 		}
 		f.Message += " " + fate(q) + "."
-		f.Fix = fmt.Sprintf("Bind a queue to the dead-letter exchange %q so that it takes every message, or give that exchange an alternate exchange.",
+		f.Fix = fmt.Sprintf("Bind a queue to the dead-letter exchange %q so that it takes every message, or give that exchange an "+
+			"alternate exchange.",
 			*q.DeadLetterExchange)
 		return &f
 	})
@@ -92,7 +94,8 @@ func (g *graph) noDeadLetterExchange() []Finding {
 		}
 		return &Finding{
 			Message: "A consumer that rejects a message without requeue deletes it.",
-			Fix:     "Attach a retry chain (rabbitmq_retry_chain with work_queue.ownership = \"application\"), or set a dead-letter exchange by a policy.",
+			Fix: "Attach a retry chain (rabbitmq_retry_chain with work_queue.ownership = \"application\"), or set a dead-letter " +
+				"exchange by a policy.",
 		}
 	})
 }
@@ -108,8 +111,9 @@ func (g *graph) deadLetterSettingsWithoutExchange() []Finding {
 				continue
 			}
 			return &Finding{
-				Message: fmt.Sprintf("%s is set, and no dead-letter exchange: a message that dies is deleted.", topology.Arguments{key: value}.Text()),
-				Fix:     "Set a dead-letter exchange as well, \"\" for the default exchange.",
+				Message: fmt.Sprintf("%s is set, and no dead-letter exchange: a message that dies is deleted.",
+					topology.Arguments{key: value}.Text()),
+				Fix: "Set a dead-letter exchange as well, \"\" for the default exchange.",
 			}
 		}
 		return nil
@@ -170,8 +174,10 @@ func (g *graph) cycleFinding(j journey, last step, cycle []string) Finding {
 		Object: Object{"queue", j.start.Name},
 		Message: fmt.Sprintf("A message that dies in %q by %q goes %s. No rejection lies in that cycle, and so it %s.",
 			j.start.Name, j.reason, strings.Join(quoted(cycle), " to "), end),
-		Fix: fmt.Sprintf("Let only rejected messages go round: bind the waiting queue with x-match = all-with-x and x-last-death-reason = rejected (RabbitMQ 3.13 and later) "+
-			"and lead everything else to a queue that keeps it, or take away from %q what lets messages die by %q.", j.start.Name, j.reason),
+		Fix: fmt.Sprintf("Let only rejected messages go round: bind the waiting queue with x-match = all-with-x and x-last-death-reason "+
+			"= rejected (RabbitMQ 3.13 and later) "+
+			"and lead everything else to a queue that keeps it, or take away from %q what lets messages die by %q.",
+			j.start.Name, j.reason),
 	}
 }
 
@@ -189,8 +195,9 @@ func (g *graph) hotLoop() []Finding {
 			return nil
 		}
 		return &Finding{
-			Message: fmt.Sprintf("A message that is rejected each time goes %s at once and without end.", strings.Join(quoted(j.loop), " to ")),
-			Fix:     "Put a queue with a time-to-live into the way back, and a limit to the number of rounds: a retry chain has both.",
+			Message: fmt.Sprintf("A message that is rejected each time goes %s at once and without end.",
+				strings.Join(quoted(j.loop), " to ")),
+			Fix: "Put a queue with a time-to-live into the way back, and a limit to the number of rounds: a retry chain has both.",
 		}
 	})
 }
@@ -201,7 +208,8 @@ func (g *graph) endlessRetry() []Finding {
 			return nil
 		}
 		return &Finding{
-			Message: fmt.Sprintf("A message that is rejected each time goes %s without end, once every %s, unless the consumer counts its deaths.",
+			Message: fmt.Sprintf("A message that is rejected each time goes %s without end, once every %s, unless the consumer counts "+
+				"its deaths.",
 				strings.Join(quoted(j.loop), " to "), retry.FormatDuration(j.wait)),
 			Fix: "Use a retry chain, which parks a message after its last attempt, or let the consumer look at x-death and give up.",
 		}
@@ -243,7 +251,8 @@ func (g *graph) retryReachesSeveralQueues() []Finding {
 		for _, s := range j.steps {
 			if others := j.others(s); len(others) > 0 {
 				found[s.queue.Name] = Finding{
-					Message: fmt.Sprintf("A message that failed in %q comes back there after its wait, and to %s as well, where it did not fail.",
+					Message: fmt.Sprintf("A message that failed in %q comes back there after its wait, and to %s as well, where it did "+
+						"not fail.",
 						j.start.Name, strings.Join(quoted(others), ", ")),
 					Fix: fmt.Sprintf("Return through an exchange to which only %q is bound, one for each work queue.", j.start.Name),
 				}
@@ -282,8 +291,10 @@ func (g *graph) fullQueueRefusesDeadLetters() []Finding {
 			return nil
 		}
 		return &Finding{
-			Message: "Dead letters come to this queue: " + retry.HarmOfRefusal + ", unless the queue that they come from dead-letters at least once.",
-			Fix:     "Take the length limit away, use overflow = drop-head with a dead-letter exchange, or use quorum queues with at-least-once dead-lettering.",
+			Message: "Dead letters come to this queue: " + retry.HarmOfRefusal + ", unless the queue that they come from dead-letters " +
+				"at least once.",
+			Fix: "Take the length limit away, use overflow = drop-head with a dead-letter exchange, or use quorum queues with " +
+				"at-least-once dead-lettering.",
 		}
 	})
 }

@@ -21,9 +21,10 @@ func (g *graph) missingAlternateExchange() []Finding {
 			continue
 		}
 		findings = append(findings, Finding{
-			Object:  Object{"exchange", e.Name},
-			Message: fmt.Sprintf("The alternate exchange %q does not exist. A message that no binding of %q takes is deleted, and nothing says so.", name, e.Name),
-			Fix:     fmt.Sprintf("Declare the exchange %q and bind a queue to it, or correct the name.", name),
+			Object: Object{"exchange", e.Name},
+			Message: fmt.Sprintf("The alternate exchange %q does not exist. A message that no binding of %q takes is deleted, and "+
+				"nothing says so.", name, e.Name),
+			Fix: fmt.Sprintf("Declare the exchange %q and bind a queue to it, or correct the name.", name),
 		})
 	}
 	return findings
@@ -38,9 +39,10 @@ func (g *graph) alternateExchangeNoRoute() []Finding {
 			continue
 		}
 		findings = append(findings, Finding{
-			Object:  Object{"exchange", e.Name},
-			Message: fmt.Sprintf("No binding leads from the alternate exchange %q to any queue. RabbitMQ deletes messages that no binding of %q takes.", name, e.Name),
-			Fix:     fmt.Sprintf("Bind a queue to the alternate exchange %q so that it takes every message.", name),
+			Object: Object{"exchange", e.Name},
+			Message: fmt.Sprintf("No binding leads from the alternate exchange %q to any queue. RabbitMQ deletes messages that no "+
+				"binding of %q takes.", name, e.Name),
+			Fix: fmt.Sprintf("Bind a queue to the alternate exchange %q so that it takes every message.", name),
 		})
 	}
 	return findings
@@ -55,9 +57,10 @@ func (g *graph) exchangeWithoutBinding() []Finding {
 			continue
 		}
 		findings = append(findings, Finding{
-			Object:  Object{"exchange", e.Name},
-			Message: "The exchange has neither a binding nor an alternate exchange. RabbitMQ deletes every message that is published to it.",
-			Fix:     "Bind a queue to the exchange, or delete the exchange.",
+			Object: Object{"exchange", e.Name},
+			Message: "The exchange has neither a binding nor an alternate exchange. RabbitMQ deletes every message that is " +
+				"published to it.",
+			Fix: "Bind a queue to the exchange, or delete the exchange.",
 		})
 	}
 	return findings
@@ -68,9 +71,10 @@ func (g *graph) delayedMessageExchange() []Finding {
 	for _, e := range g.Exchanges() {
 		if e.Type == topology.DelayedMessage {
 			findings = append(findings, Finding{
-				Object:  Object{"exchange", e.Name},
-				Message: "The plugin behind this exchange keeps waiting messages on one node only, and it does not run on RabbitMQ 4.3: an upgrade loses them.",
-				Fix:     "Move to rabbitmq_delay_network, or to a retry chain, before the upgrade.",
+				Object: Object{"exchange", e.Name},
+				Message: "The plugin behind this exchange keeps waiting messages on one node only, and it does not run on RabbitMQ 4.3: " +
+					"an upgrade loses them.",
+				Fix: "Move to rabbitmq_delay_network, or to a retry chain, before the upgrade.",
 			})
 		}
 	}
@@ -148,7 +152,8 @@ func (g *graph) headerTypeMismatch() []Finding {
 			case mixed:
 				findings = append(findings, Finding{
 					Object: Object{"exchange", e.Name},
-					Message: fmt.Sprintf("One binding compares the header %q with the number %v, another one with the text %q. A message has it as the one or the other, and the binding of the other kind never takes it.",
+					Message: fmt.Sprintf("One binding compares the header %q with the number %v, another one with the text %q. A "+
+						"message has it as the one or the other, and the binding of the other kind never takes it.",
 						header, number, text),
 					Fix: "Write the same type in all bindings, the one that publishers send. In HCL a number has no quotes.",
 				})
@@ -156,8 +161,9 @@ func (g *graph) headerTypeMismatch() []Finding {
 				findings = append(findings, Finding{
 					Severity: Info,
 					Object:   Object{"exchange", e.Name},
-					Message:  fmt.Sprintf("A binding compares the header %q with the text %q. A message that has the number %s there is not taken.", header, text, text),
-					Fix:      fmt.Sprintf("If publishers send a number, write %s without quotes in HCL.", text),
+					Message: fmt.Sprintf("A binding compares the header %q with the text %q. A message that has the number %s there is "+
+						"not taken.", header, text, text),
+					Fix: fmt.Sprintf("If publishers send a number, write %s without quotes in HCL.", text),
 				})
 			}
 		}

@@ -59,9 +59,11 @@ func (g *graph) ignoredPolicy() []Finding {
 				maps.DeleteFunc(lost, func(key string, _ any) bool { return slices.Contains(m.Unsupported, key) })
 				return Finding{
 					Object: Object{m.Kind(), m.Name},
-					Message: fmt.Sprintf("%s queues do not know %s, and so RabbitMQ does not apply this %s to them at all: %s is not in effect on",
+					Message: fmt.Sprintf("%s queues do not know %s, and so RabbitMQ does not apply this %s to them at all: %s is not in "+
+						"effect on",
 						capital(string(q.Type)), strings.Join(m.Unsupported, ", "), m.Kind(), lost.Text()),
-					Fix: "Make one policy for each type of queue, told apart by the pattern or, from RabbitMQ 3.12 on, by apply-to classic_queues and quorum_queues.",
+					Fix: "Make one policy for each type of queue, told apart by the pattern or, from RabbitMQ 3.12 on, by apply-to " +
+						"classic_queues and quorum_queues.",
 				}
 			})
 		}
@@ -128,7 +130,8 @@ func hidden(p, winner topology.Policy, lost topology.Arguments, severity Severit
 	return Finding{
 		Severity: severity,
 		Object:   Object{p.Kind(), p.Name},
-		Message: fmt.Sprintf("The %s %q (priority %d) matches as well, and RabbitMQ applies only the one of the highest priority, not this one (priority %d). %s: %s. Queues:",
+		Message: fmt.Sprintf("The %s %q (priority %d) matches as well, and RabbitMQ applies only the one of the highest priority, not "+
+			"this one (priority %d). %s: %s. Queues:",
 			winner.Kind(), winner.Name, winner.Priority, p.Priority, what, lost.Text()),
 		Fix: fmt.Sprintf("Put the settings into %q as well, or narrow its pattern %q.", winner.Name, winner.Pattern),
 	}
@@ -152,7 +155,8 @@ func (g *graph) equalPriorityPolicies() []Finding {
 		all.add(first.Kind()+strings.Join(names, "\x00"), q.Name, func() Finding {
 			return Finding{
 				Object: Object{first.Kind(), first.Name},
-				Message: fmt.Sprintf("The policies %s have the same priority %d and different settings. Nobody can know which one RabbitMQ applies to",
+				Message: fmt.Sprintf("The policies %s have the same priority %d and different settings. Nobody can know which one "+
+					"RabbitMQ applies to",
 					strings.Join(quoted(names), ", "), first.Priority),
 				Fix: "Give them different priorities.",
 			}

@@ -90,7 +90,8 @@ func (g *graph) parkingDeliveryLimit() []Finding {
 		return &Finding{
 			Message: fmt.Sprintf("Dead letters are kept here, and the delivery limit is %d: %s.",
 				*q.DeliveryLimit, retry.HarmOfDeliveryLimit(*q.DeliveryLimit)),
-			Fix: "If the limit comes from a policy or from the default of RabbitMQ 4.0 and later, set delivery-limit = -1 by a policy (on 3.x remove it). " +
+			Fix: "If the limit comes from a policy or from the default of RabbitMQ 4.0 and later, set delivery-limit = -1 by a policy " +
+				"(on 3.x remove it). " +
 				"If it is an argument, use a queue without it. " + retry.Redeclare,
 		}
 	})
@@ -109,7 +110,8 @@ func (g *graph) negativeDeliveryLimit() []Finding {
 			what = "dead-lettered"
 		}
 		return &Finding{
-			Message: fmt.Sprintf("The delivery limit is %d, which means no limit from RabbitMQ 4.0 on only; this broker is %s. A message that is put back once is %s.",
+			Message: fmt.Sprintf("The delivery limit is %d, which means no limit from RabbitMQ 4.0 on only; this broker is %s. A "+
+				"message that is put back once is %s.",
 				*q.DeliveryLimit, g.broker.Version, what),
 			Fix: "Leave the delivery limit out.",
 		}
@@ -136,8 +138,9 @@ func (q *queue) deletesItself(why string) *Finding {
 	}
 	if q.AutoDelete {
 		return &Finding{
-			Message: why + ": an auto-delete queue is deleted with all its messages when its last consumer leaves. They are not dead-lettered.",
-			Fix:     "Use a queue without auto-delete. " + retry.Redeclare,
+			Message: why + ": an auto-delete queue is deleted with all its messages when its last consumer leaves. They are not " +
+				"dead-lettered.",
+			Fix: "Use a queue without auto-delete. " + retry.Redeclare,
 		}
 	}
 	return nil
@@ -169,9 +172,10 @@ func (g *graph) streamDeletesDeadLetters() []Finding {
 			continue
 		}
 		findings = append(findings, Finding{
-			Object:  Object{"queue", q.Name},
-			Message: fmt.Sprintf("Dead letters come to this stream, and its retention (%s) deletes the oldest messages, whether or not they were read.", limits.Text()),
-			Fix:     "Remove the retention, or keep dead letters in a quorum queue.",
+			Object: Object{"queue", q.Name},
+			Message: fmt.Sprintf("Dead letters come to this stream, and its retention (%s) deletes the oldest messages, whether or not "+
+				"they were read.", limits.Text()),
+			Fix: "Remove the retention, or keep dead letters in a quorum queue.",
 		})
 	}
 	return findings
@@ -184,8 +188,9 @@ func (g *graph) waitingQueueLimit() []Finding {
 			return nil
 		}
 		return &Finding{
-			Message: fmt.Sprintf("Dead letters wait here for another try, and the queue has a length limit: %s.", retry.HarmToTier(topology.KeyMaxLength, 0, 0)),
-			Fix:     "Take the length limit away.",
+			Message: fmt.Sprintf("Dead letters wait here for another try, and the queue has a length limit: %s.",
+				retry.HarmToTier(topology.KeyMaxLength, 0, 0)),
+			Fix: "Take the length limit away.",
 		}
 	})
 }

@@ -19,25 +19,29 @@ func Rules() []Rule {
 			ID: "dead_letter_cycle", Severities: []Severity{Error},
 			Title: "A message that dies otherwise than by a rejection would come back to a queue it died in: RabbitMQ drops it, " +
 				"or an at-least-once queue holds it for ever.",
-			Source: "rabbit_dead_letter:detect_cycles/3, mc:is_death_cycle/2, 3.10 to 4.3; documentation: Dead Letter Exchanges, Automatic Cycle Detection",
-			check:  (*graph).deadLetterCycle,
+			Source: "rabbit_dead_letter:detect_cycles/3, mc:is_death_cycle/2, 3.10 to 4.3; documentation: Dead Letter Exchanges, " +
+				"Automatic Cycle Detection",
+			check: (*graph).deadLetterCycle,
 		},
 		{
 			ID: "dead_letter_no_route", Severities: []Severity{Error, Warning},
 			Title: "The dead-letter exchange leads a dead letter nowhere: it is dropped, or an at-least-once queue holds it. " +
 				"A warning where keys in the headers CC and BCC may lead it to a queue.",
-			Source: "rabbit_dead_letter:publish/5, rabbit_fifo_dlx_worker:forward/6, 3.10 to 4.3; documentation: Dead Letter Exchanges, Safety",
-			check:  (*graph).deadLetterNoRoute,
+			Source: "rabbit_dead_letter:publish/5, rabbit_fifo_dlx_worker:forward/6, 3.10 to 4.3; documentation: Dead Letter " +
+				"Exchanges, Safety",
+			check: (*graph).deadLetterNoRoute,
 		},
 		{
 			ID: "dead_letter_settings_without_exchange", Severities: []Severity{Warning},
-			Title:  "A dead-letter routing key or strategy is set without a dead-letter exchange and does nothing: a rejected message is deleted.",
+			Title: "A dead-letter routing key or strategy is set without a dead-letter exchange and does nothing: a rejected message " +
+				"is deleted.",
 			Source: "rabbit_quorum_queue:dlh/5, rabbit_amqqueue_process:init_dlx/2, 3.10 to 4.3",
 			check:  (*graph).deadLetterSettingsWithoutExchange,
 		},
 		{
 			ID: "default_delivery_limit", Severities: []Severity{Warning},
-			Title:  "RabbitMQ's default delivery limit deletes a message that was delivered and put back 21 times, because there is no dead-letter exchange.",
+			Title: "RabbitMQ's default delivery limit deletes a message that was delivered and put back 21 times, because there is no " +
+				"dead-letter exchange.",
 			Source: "rabbit_quorum_queue, DEFAULT_DELIVERY_LIMIT, since 4.0; release notes of 4.0.1",
 			check:  (*graph).defaultDeliveryLimit,
 		},
@@ -91,7 +95,8 @@ func Rules() []Rule {
 		},
 		{
 			ID: "full_queue_refuses_dead_letters", Severities: []Severity{Warning},
-			Title:  "A classic queue with reject-publish refuses dead letters while it is full, and at-most-once dead-lettering loses them.",
+			Title: "A classic queue with reject-publish refuses dead letters while it is full, and at-most-once dead-lettering " +
+				"loses them.",
 			Source: "rabbit_amqqueue_process:maybe_deliver_or_enqueue/4, 3.10 to 4.3",
 			check:  (*graph).fullQueueRefusesDeadLetters,
 		},
@@ -127,7 +132,8 @@ func Rules() []Rule {
 		},
 		{
 			ID: "match_ignores_x_headers", Severities: []Severity{Warning},
-			Title:  "A binding compares headers that start with \"x-\", which x-match all and any skip: it takes too many messages, or none.",
+			Title: "A binding compares headers that start with \"x-\", which x-match all and any skip: it takes too many messages, " +
+				"or none.",
 			Source: "rabbit_exchange_type_headers:match_x/2; all-with-x and any-with-x since 3.10",
 			check:  (*graph).matchIgnoresXHeaders,
 		},
@@ -139,13 +145,15 @@ func Rules() []Rule {
 		},
 		{
 			ID: "missing_dead_letter_exchange", Severities: []Severity{Error},
-			Title:  "The dead-letter exchange does not exist: a message that dies is dropped, or an at-least-once queue holds it.",
-			Source: "rabbit_dead_letter:publish/5, rabbit_fifo_dlx_worker:forward/6, 3.10 to 4.3; documentation: Dead Letter Exchanges, Safety",
-			check:  (*graph).missingDeadLetterExchange,
+			Title: "The dead-letter exchange does not exist: a message that dies is dropped, or an at-least-once queue holds it.",
+			Source: "rabbit_dead_letter:publish/5, rabbit_fifo_dlx_worker:forward/6, 3.10 to 4.3; documentation: Dead Letter " +
+				"Exchanges, Safety",
+			check: (*graph).missingDeadLetterExchange,
 		},
 		{
 			ID: "negative_delivery_limit", Severities: []Severity{Error},
-			Title:  "Before RabbitMQ 4.0 a negative delivery limit deletes or dead-letters a message when it is put back for the first time.",
+			Title: "Before RabbitMQ 4.0 a negative delivery limit deletes or dead-letters a message when it is put back for the " +
+				"first time.",
 			Source: "rabbit_fifo:return_one, 3.10 to 3.13; from 4.0 on it means no limit",
 			check:  (*graph).negativeDeliveryLimit,
 		},
@@ -169,9 +177,10 @@ func Rules() []Rule {
 		},
 		{
 			ID: "shortened_wait", Severities: []Severity{Warning},
-			Title:  "A policy sets a shorter time-to-live than a waiting queue was declared with: messages come back too early.",
-			Source: "rabbit_amqqueue_process:process_args_policy/1, rabbit_quorum_queue:gather_policy_config/2, 3.10 to 4.3: the smaller value wins",
-			check:  (*graph).shortenedWait,
+			Title: "A policy sets a shorter time-to-live than a waiting queue was declared with: messages come back too early.",
+			Source: "rabbit_amqqueue_process:process_args_policy/1, rabbit_quorum_queue:gather_policy_config/2, 3.10 to 4.3: the " +
+				"smaller value wins",
+			check: (*graph).shortenedWait,
 		},
 		{
 			ID: "shovel_without_acknowledgement", Severities: []Severity{Warning, Info},
@@ -193,19 +202,23 @@ func Rules() []Rule {
 		},
 		{
 			ID: "waiting_queue_expires", Severities: []Severity{Error},
-			Title:  "A queue that holds dead letters or delayed messages deletes itself with all of them when nobody uses it, or when its last consumer leaves.",
-			Source: "documentation: Time-to-Live and Expiration, Queue TTL: publishing is no use; Queues, Temporary Queues: auto-delete; 3.10 to 4.3",
-			check:  (*graph).waitingQueueExpires,
+			Title: "A queue that holds dead letters or delayed messages deletes itself with all of them when nobody uses it, or when " +
+				"its last consumer leaves.",
+			Source: "documentation: Time-to-Live and Expiration, Queue TTL: publishing is no use; Queues, Temporary Queues: " +
+				"auto-delete; 3.10 to 4.3",
+			check: (*graph).waitingQueueExpires,
 		},
 		{
 			ID: "waiting_queue_limit", Severities: []Severity{Warning},
-			Title:  "A queue in which messages wait before a retry has a length limit: messages over it are lost, come back too early or hold up others.",
+			Title: "A queue in which messages wait before a retry has a length limit: messages over it are lost, come back too early " +
+				"or hold up others.",
 			Source: "documentation: Queue Length Limit; rabbit_fifo:evaluate_limit, 3.10 to 4.3",
 			check:  (*graph).waitingQueueLimit,
 		},
 		{
 			ID: "work_queue_deletes_itself", Severities: []Severity{Warning},
-			Title:  "A queue with a dead-letter exchange deletes itself with its messages, without dead-lettering them, when nobody uses it or its last consumer leaves.",
+			Title: "A queue with a dead-letter exchange deletes itself with its messages, without dead-lettering them, when nobody " +
+				"uses it or its last consumer leaves.",
 			Source: "documentation: Time-to-Live and Expiration, Queue TTL; Queues, Temporary Queues: auto-delete; 3.10 to 4.3",
 			check:  (*graph).workQueueDeletesItself,
 		},

@@ -16,9 +16,10 @@ func (g *graph) shovelWithoutAcknowledgement() []Finding {
 	for _, s := range g.broker.Shovels {
 		if s.AckMode == noAck {
 			findings = append(findings, Finding{
-				Object:  Object{"shovel", s.Name},
-				Message: "With ack-mode = no-ack RabbitMQ deletes a message when it sends it to the shovel. If the shovel's connection ends, messages in flight are lost.",
-				Fix:     "Use ack-mode = on-confirm, the default.",
+				Object: Object{"shovel", s.Name},
+				Message: "With ack-mode = no-ack RabbitMQ deletes a message when it sends it to the shovel. If the shovel's connection " +
+					"ends, messages in flight are lost.",
+				Fix: "Use ack-mode = on-confirm, the default.",
 			})
 		}
 	}

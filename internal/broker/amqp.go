@@ -247,7 +247,8 @@ func (d *dialing) try(ctx context.Context, at int) (session, error) {
 // refusedAMQP says whether a broker answered, and would not have us.
 func refusedAMQP(err error) bool {
 	var refused *messages.RefusedError
-	return errors.Is(err, messages.ErrVhost) || is[*ClusterError](err) || is[*CredentialsError](err) || errors.As(err, &refused) && !refused.Silent
+	return errors.Is(err, messages.ErrVhost) || is[*ClusterError](err) || is[*CredentialsError](err) ||
+		errors.As(err, &refused) && !refused.Silent
 }
 
 // again says whether another try can help after the error, and notes it.
@@ -300,7 +301,9 @@ func (d *dialing) failure(ctx context.Context, err error) error {
 	case errors.As(err, &limit):
 		return &ConnectionLimitError{Address: d.address, Vhost: d.vhost, Username: c.Username(), Of: limit.Of(), Reason: limit.Reason}
 	}
-	failure := &AMQPError{Address: d.address, Problem: amqpProblem(err), Tries: d.tries, Elapsed: time.Since(d.began), Down: c.DownText(ctx), Err: err}
+	failure := &AMQPError{
+		Address: d.address, Problem: amqpProblem(err), Tries: d.tries, Elapsed: time.Since(d.began), Down: c.DownText(ctx), Err: err,
+	}
 	if len(d.failures) > 1 {
 		failure.Address, failure.Problem = eachProblem(d.failures, d.endpoints, amqpProblem)
 	}
@@ -312,7 +315,8 @@ func (d *dialing) failure(ctx context.Context, err error) error {
 // management API.
 func typed(err error) bool {
 	for _, is := range []func(error) bool{
-		is[*AMQPError], is[*ClusterError], is[*ConnectionError], is[*NodesDownError], is[*TLSError], is[*EndpointError], is[*CredentialsError], is[*APIError],
+		is[*AMQPError], is[*ClusterError], is[*ConnectionError], is[*NodesDownError], is[*TLSError], is[*EndpointError],
+		is[*CredentialsError], is[*APIError],
 	} {
 		if is(err) {
 			return true

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	portAdvice = "check host and port, that RabbitMQ runs there and that its management plugin is enabled (it listens on port 15672, or on 15671 with TLS, unless it is configured otherwise)"
-	urlAdvice  = "set the endpoint to the URL of the management API, such as http://host:15672, with the path prefix if the broker has one"
+	portAdvice = "check host and port, that RabbitMQ runs there and that its management plugin is enabled (it listens on port 15672, or " +
+		"on 15671 with TLS, unless it is configured otherwise)"
+	urlAdvice = "set the endpoint to the URL of the management API, such as http://host:15672, with the path prefix if the broker has one"
 )
 
 // connectionFailure turns a try without an answer into an error, and says
@@ -74,7 +75,8 @@ func (k *call) connectionFailureAt(endpoint string, err error) (permanent bool, 
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &op) && op.Op == "proxyconnect", strings.Contains(err.Error(), "socks connect"):
-		f.Problem, f.Advice = "the proxy does not connect", "check the proxy setting, or HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment"
+		f.Problem, f.Advice = "the proxy does not connect",
+			"check the proxy setting, or HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment"
 	case errors.As(err, &dns) && dns.IsNotFound:
 		f.Problem, f.Advice = fmt.Sprintf("the host name %q is not known", dns.Name), "check the endpoint and the name server"
 		return true, f

@@ -104,7 +104,8 @@ func parseURL(field, what, text string, schemes ...string) (*url.URL, error) {
 	case !slices.Contains(schemes, u.Scheme):
 		return nil, wrong(field, "%s must begin with %s", what, forms)
 	case u.User != nil:
-		return nil, wrong(field, "%s must not hold a user name or password: set username and password instead, and give the URL as %s://%s", what, u.Scheme, u.Host)
+		return nil, wrong(field, "%s must not hold a user name or password: set username and password instead, and give the URL as %s://%s",
+			what, u.Scheme, u.Host)
 	case u.Hostname() == "":
 		return nil, wrong(field, "%s names no host: it must have the form %s://host:port", what, u.Scheme)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
@@ -189,7 +190,8 @@ func (cfg Config) tls() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, wrong("CACertFile", "the CA certificate file %s holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", cfg.CACertFile)
+			return nil, wrong("CACertFile", "the CA certificate file %s holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)",
+				cfg.CACertFile)
 		}
 	}
 	certificate, err := cfg.clientCertificate()
@@ -221,7 +223,8 @@ func (cfg Config) clientCertificate() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, wrong("ClientCertFile", "the client certificate %s and key %s cannot be used: %v; both must be PEM, the key without a passphrase", cfg.ClientCertFile, cfg.ClientKeyFile, err)
+		return nil, wrong("ClientCertFile", "the client certificate %s and key %s cannot be used: %v; both must be PEM, the key without "+
+			"a passphrase", cfg.ClientCertFile, cfg.ClientKeyFile, err)
 	}
 	return &pair, nil
 }

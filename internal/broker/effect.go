@@ -66,7 +66,9 @@ func (c *Client) Ineffective(ctx context.Context, vhost string, targets []topolo
 }
 
 // notObeyed returns the targets whose queue does not obey the policy.
-func (c *Client) notObeyed(ctx context.Context, vhost string, targets []topology.Target, found *effects) (left []topology.Target, err error) {
+func (c *Client) notObeyed(
+	ctx context.Context, vhost string, targets []topology.Target, found *effects,
+) (left []topology.Target, err error) {
 	err = c.View(ctx, vhost, func(in *topology.Topology) {
 		left = slices.DeleteFunc(slices.Clone(targets), func(target topology.Target) bool {
 			e, exists := found.byQueue[target.Queue.Name]
@@ -124,7 +126,9 @@ const effectiveColumns = "name,policy,effective_policy_definition"
 // are up to 7 s old, for a new quorum queue say nothing for up to 10 s (seen
 // on 3.10.8 and 4.0.5), and can be turned off. The name then comes from the database, but
 // only in the list of queues.
-func (c *Client) EffectivePolicy(ctx context.Context, vhost, queue string) (policy string, definition topology.Arguments, exists bool, err error) {
+func (c *Client) EffectivePolicy(
+	ctx context.Context, vhost, queue string,
+) (policy string, definition topology.Arguments, exists bool, err error) {
 	if err := checkNames(vhost, queue); err != nil {
 		return "", nil, false, err
 	}
@@ -190,7 +194,8 @@ type StillObeyedError struct {
 }
 
 func (e *StillObeyedError) Error() string {
-	return fmt.Sprintf("policy %q in vhost %q is deleted, but RabbitMQ still applies it to %s: another client changed a policy at the same moment. "+
+	return fmt.Sprintf("policy %q in vhost %q is deleted, but RabbitMQ still applies it to %s: another client changed a policy at the "+
+		"same moment. "+
 		"Set any policy in the virtual host, which makes RabbitMQ apply them again, and repeat this",
 		e.Policy, e.VHost, strings.Join(e.Queues, ", "))
 }

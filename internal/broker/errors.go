@@ -139,7 +139,8 @@ func (e *PermissionError) Error() string {
 // grantCommand is the command that gives a user permissions, with a warning: it
 // replaces those that the user has in the virtual host.
 func grantCommand(vhost, user string) string {
-	return fmt.Sprintf("rabbitmqctl set_permissions -p %q %s CONFIGURE WRITE READ, which replaces the user's patterns in this virtual host: include the existing ones", vhost, user)
+	return fmt.Sprintf("rabbitmqctl set_permissions -p %q %s CONFIGURE WRITE READ, which replaces the user's patterns in this virtual "+
+		"host: include the existing ones", vhost, user)
 }
 
 // tagCommand is the command that gives a user a tag, with a warning: it replaces
@@ -172,7 +173,8 @@ func (e *VhostError) Error() string {
 	case e.All:
 		return fmt.Sprintf("there is no virtual host %q at %s; create it or correct the name", e.Vhost, e.Endpoint)
 	default:
-		return fmt.Sprintf("there is no virtual host %q at %s, or the user %q has no access to it; correct the name, create it, or grant access %s",
+		return fmt.Sprintf("there is no virtual host %q at %s, or the user %q has no access to it; correct the name, create it, or "+
+			"grant access %s",
 			e.Vhost, e.Endpoint, e.Username, from)
 	}
 }
@@ -200,7 +202,8 @@ type InequivalentError struct {
 }
 
 func (e *InequivalentError) Error() string {
-	return fmt.Sprintf("%s exists in vhost %q with other properties: %s; import it as it is, delete it first, or choose another name", e.Object, e.Vhost, e.Reason)
+	return fmt.Sprintf("%s exists in vhost %q with other properties: %s; import it as it is, delete it first, or choose another name",
+		e.Object, e.Vhost, e.Reason)
 }
 
 // InUseError says that a queue was not deleted because it holds messages or
@@ -213,7 +216,8 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("queue %q in vhost %q was not deleted: %s; stop its consumers and empty it first, or set deletion_policy to \"delete\" to give up its messages, or to \"retain\" to leave the queue", e.Queue, e.Vhost, e.Reason)
+	return fmt.Sprintf("queue %q in vhost %q was not deleted: %s; stop its consumers and empty it first, or set deletion_policy to "+
+		"\"delete\" to give up its messages, or to \"retain\" to leave the queue", e.Queue, e.Vhost, e.Reason)
 }
 
 // FedError says that an exchange was not deleted, because a queue exists whose
@@ -225,7 +229,8 @@ type FedError struct {
 }
 
 func (e *FedError) Error() string {
-	return fmt.Sprintf("exchange %q in vhost %q was not deleted: queue %q, whose messages leave through it, was declared meanwhile, perhaps by another apply; apply again", e.Exchange, e.Vhost, e.Queue)
+	return fmt.Sprintf("exchange %q in vhost %q was not deleted: queue %q, whose messages leave through it, was declared meanwhile, "+
+		"perhaps by another apply; apply again", e.Exchange, e.Vhost, e.Queue)
 }
 
 // MessagesLostError says that messages which came while their queue was being
@@ -242,13 +247,15 @@ type MessagesLostError struct {
 
 func (e *MessagesLostError) Error() string {
 	if e.Count == 0 {
-		return fmt.Sprintf("queue %q in vhost %q was deleted, and messages that came at that moment may be lost: %v", e.Queue, e.Vhost, e.Err)
+		return fmt.Sprintf("queue %q in vhost %q was deleted, and messages that came at that moment may be lost: %v",
+			e.Queue, e.Vhost, e.Err)
 	}
 	count := "1 message that came at that moment is"
 	if e.Count != 1 {
 		count = fmt.Sprintf("%d messages that came at that moment are", e.Count)
 	}
-	text := fmt.Sprintf("queue %q in vhost %q was deleted, and %s lost, because the queue could not be put back: %v", e.Queue, e.Vhost, count, e.Err)
+	text := fmt.Sprintf("queue %q in vhost %q was deleted, and %s lost, because the queue could not be put back: %v",
+		e.Queue, e.Vhost, count, e.Err)
 	if len(e.IDs) > 0 {
 		text += fmt.Sprintf(" (message ids: %q)", e.IDs)
 	}
@@ -273,10 +280,12 @@ type AMQPError struct {
 func (e *AMQPError) Error() string {
 	var answered *messages.BrokerError
 	if errors.As(e.Err, &answered) && e.Tries == 0 {
-		return fmt.Sprintf("RabbitMQ at %s refused a request over AMQP: %s; something else may be deleting the queue: try again", e.Address, e.Problem)
+		return fmt.Sprintf("RabbitMQ at %s refused a request over AMQP: %s; something else may be deleting the queue: try again",
+			e.Address, e.Problem)
 	}
 	if errors.Is(e.Err, messages.ErrCut) && e.Tries == 0 {
-		return fmt.Sprintf("RabbitMQ at %s ended the AMQP connection in the middle of a request; the node may be stopping, or something else may be deleting the queue: try again", e.Address)
+		return fmt.Sprintf("RabbitMQ at %s ended the AMQP connection in the middle of a request; the node may be stopping, or something "+
+			"else may be deleting the queue: try again", e.Address)
 	}
 	text := fmt.Sprintf("no answer over AMQP from RabbitMQ at %s: %s", e.Address, e.Problem)
 	if e.Tries > 0 {
@@ -288,7 +297,8 @@ func (e *AMQPError) Error() string {
 	if answered != nil {
 		return text + "; look into the broker's log, and try again when it takes connections"
 	}
-	return text + "; the provider counts and reads messages over AMQP 0-9-1: open the port, or set amqp_endpoint (or RABBITMQ_AMQP_ENDPOINT) to an address that can be reached from here"
+	return text + "; the provider counts and reads messages over AMQP 0-9-1: open the port, or set amqp_endpoint (or " +
+		"RABBITMQ_AMQP_ENDPOINT) to an address that can be reached from here"
 }
 
 func (e *AMQPError) Unwrap() error { return e.Err }
@@ -325,7 +335,8 @@ func (e *ConnectionLimitError) Error() string {
 	case "node":
 		limit, raise = "the node's limit connection_max", "connection_max in rabbitmq.conf"
 	}
-	return fmt.Sprintf("RabbitMQ at %s takes no more AMQP connections: %s is reached (the broker says %q); close connections, or raise it with: %s", e.Address, limit, e.Reason, raise)
+	return fmt.Sprintf("RabbitMQ at %s takes no more AMQP connections: %s is reached (the broker says %q); close connections, or raise "+
+		"it with: %s", e.Address, limit, e.Reason, raise)
 }
 
 // NodesDownError says that a request did not succeed while nodes of the cluster are down.
@@ -346,7 +357,8 @@ type NodesDownError struct {
 func (e *NodesDownError) minority() bool { return 2*len(e.Down) >= e.All }
 
 func (e *NodesDownError) Error() string {
-	text := fmt.Sprintf("could not %s at %s: %s; %d of %d nodes are down: %s", e.Operation, e.Endpoint, e.Problem, len(e.Down), e.All, strings.Join(e.Down, ", "))
+	text := fmt.Sprintf("could not %s at %s: %s; %d of %d nodes are down: %s",
+		e.Operation, e.Endpoint, e.Problem, len(e.Down), e.All, strings.Join(e.Down, ", "))
 	if e.Members != "" {
 		text += "; " + e.Members
 	}
@@ -373,11 +385,13 @@ func (e *APIError) Error() string {
 	case e.Status == http.StatusForbidden:
 		text += "; RabbitMQ itself does not answer 403 here: check the gateway or proxy in front of it"
 	case e.Status == http.StatusRequestHeaderFieldsTooLarge:
-		text += "; a header is too long for the broker, probably the token: RabbitMQ 4.0 takes 4 KiB, 4.3 8 KiB; ask for one with fewer scopes or groups"
+		text += "; a header is too long for the broker, probably the token: RabbitMQ 4.0 takes 4 KiB, 4.3 8 KiB; ask for one with fewer " +
+			"scopes or groups"
 	case e.Status == http.StatusTooManyRequests:
 		text += "; lower the number of parallel requests, or raise the number of retries"
 	case strings.HasSuffix(e.Reason, notFormed):
-		text += "; the broker did not start the queue's Raft server in time, because it is busy or its disk is slow: look into its log, and try again later"
+		text += "; the broker did not start the queue's Raft server in time, because it is busy or its disk is slow: look into its log, " +
+			"and try again later"
 	case e.Status >= http.StatusInternalServerError:
 		text += "; look into the log of the broker (or of the gateway in front of it), and try again when it is healthy"
 	}

@@ -39,11 +39,13 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	text := fmt.Sprintf("it is not known what queue %q in vhost %q holds: the management API %s, but %s", e.Queue, e.Vhost, e.Listed, e.Answer)
+	text := fmt.Sprintf("it is not known what queue %q in vhost %q holds: the management API %s, but %s",
+		e.Queue, e.Vhost, e.Listed, e.Answer)
 	if e.Down != "" {
 		return text + "; " + e.Down + "; start them, and try again"
 	}
-	return text + "; look into the broker's log, and try again when the queue answers, or delete the queue yourself if nothing that it may hold is needed"
+	return text + "; look into the broker's log, and try again when the queue answers, or delete the queue yourself if nothing that it " +
+		"may hold is needed"
 }
 
 // listing is what the list of queues says of one.
@@ -145,9 +147,11 @@ func (c *Client) gone(ctx context.Context, s session, vhost, queue string) (bool
 	case !exists && found == nil:
 		return true, nil
 	case exists:
-		return false, c.unknown(ctx, vhost, queue, found, "AMQP says that it exists; check that endpoint and amqp_endpoint lead to one cluster")
+		return false, c.unknown(ctx, vhost, queue, found, "AMQP says that it exists; check that endpoint and amqp_endpoint lead to "+
+			"one cluster")
 	default:
-		return false, c.unknown(ctx, vhost, queue, found, "AMQP says that it does not exist; check that endpoint and amqp_endpoint lead to one cluster")
+		return false, c.unknown(ctx, vhost, queue, found, "AMQP says that it does not exist; check that endpoint and amqp_endpoint lead "+
+			"to one cluster")
 	}
 }
 

@@ -205,7 +205,8 @@ func (c *Client) neverHeld(ctx context.Context, vhost, queue string, found *shap
 	if err != nil || listed == nil {
 		return false, err
 	}
-	return false, c.unknown(ctx, vhost, queue, listed, "it does not answer; it may be recovering, its disk may be slow, or its Raft server may have ended, which starts again with its node")
+	return false, c.unknown(ctx, vhost, queue, listed, "it does not answer; it may be recovering, its disk may be slow, or its Raft "+
+		"server may have ended, which starts again with its node")
 }
 
 // raftMember is what a member of a quorum queue says of its Raft server.

@@ -61,7 +61,8 @@ func (c *Client) checkSafe(ctx context.Context, vhost, queue string, work WorkQu
 			return traits, err
 		}
 		limit, limited := effective.Int(topology.ConsumerTimeout)
-		if timeout := time.Duration(limit) * time.Millisecond; limited && (traits.ConsumerTimeout == 0 || timeout < traits.ConsumerTimeout) {
+		timeout := time.Duration(limit) * time.Millisecond
+		if limited && (traits.ConsumerTimeout == 0 || timeout < traits.ConsumerTimeout) {
 			traits.ConsumerTimeout = timeout
 		}
 	}

@@ -68,7 +68,8 @@ func (c *Client) HeldBack(ctx context.Context, vhost, name string) (n int64, why
 	switch {
 	case *found.Delayed > 0: // more than none, whatever other nodes hold
 	case len(nodes) == 0:
-		why = fmt.Sprintf("each node counts its own, and the user %q may not see how many nodes the cluster has (tag monitoring)", c.Username())
+		why = fmt.Sprintf("each node counts its own, and the user %q may not see how many nodes the cluster has (tag monitoring)",
+			c.Username())
 	case len(nodes) > 1:
 		why = fmt.Sprintf("each node counts its own, and the cluster has %d nodes", len(nodes))
 	}
@@ -172,7 +173,9 @@ func (c *Client) loadPermissions(ctx context.Context) (*userPermissions, error) 
 			return err
 		}
 		k := c.newCall(ctx, operation{text: fmt.Sprintf("read the permissions of the user %q", c.username)})
-		list, err := fetch[[]rabbithole.PermissionInfo](k, func(rh *rabbithole.Client) (any, error) { return rh.ListPermissionsOf(c.username) })
+		list, err := fetch[[]rabbithole.PermissionInfo](k, func(rh *rabbithole.Client) (any, error) {
+			return rh.ListPermissionsOf(c.username)
+		})
 		var answer *APIError
 		if errors.As(err, &answer) && (answer.Status == http.StatusNotFound || answer.Status == http.StatusUnauthorized) {
 			return nil

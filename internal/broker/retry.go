@@ -164,7 +164,8 @@ func temporary(answer *APIError) (retry, uncertain bool) {
 // included (rabbit_mgmt_util:direct_request/6, 3.10 to 4.3): "Could not declare
 // queue 'q' in vhost '/' on node 'n' because the metadata store operation timed
 // out", "Node n could not be contacted", "Request to node n failed with …".
-var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not be contacted|^request to node |` + notFormed + `$|` + vhostStarting)
+var passing = regexp.MustCompile(`(?i)timed out|timeout|metadata store|could not be contacted|^request to node |` +
+	notFormed + `$|` + vhostStarting)
 
 // notFormed ends the reason of a node that did not start a quorum queue's Raft
 // server in time and has taken the queue back

@@ -148,7 +148,9 @@ func (c *Client) loadSnapshot(ctx context.Context, vhost string, s *snapshot) er
 		return err
 	})
 	list("operator policies", nil, func(k *call) (err error) {
-		found.operatorPolicies, err = fetch[[]policyJSON](k, func(rh *rabbithole.Client) (any, error) { return rh.ListOperatorPoliciesIn(vhost) })
+		found.operatorPolicies, err = fetch[[]policyJSON](k, func(rh *rabbithole.Client) (any, error) {
+			return rh.ListOperatorPoliciesIn(vhost)
+		})
 		return err
 	})
 	group.Wait()

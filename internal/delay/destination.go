@@ -22,14 +22,17 @@ type Destination struct {
 // Binding returns the binding that attaches the queue.
 func (d Destination) Binding() topology.Binding {
 	n := Network{Name: d.Network, Levels: d.Levels}
-	return topology.Binding{Source: n.DeliveryExchange(), Destination: d.Queue, DestinationKind: topology.KindQueue, RoutingKey: n.DestinationKey(d.Name)}
+	return topology.Binding{
+		Source: n.DeliveryExchange(), Destination: d.Queue, DestinationKind: topology.KindQueue, RoutingKey: n.DestinationKey(d.Name),
+	}
 }
 
 // Problems returns what can be said about the destination without a broker.
 func (d Destination) Problems() []retry.Problem {
 	var p problems
 	if err := (Network{Levels: max(d.Levels, 1)}).CheckDestination(d.Name); err != nil {
-		p.errorf("name", "Invalid Name of a Destination", "Messages cannot be addressed to this destination: %s. Choose another name; the queue keeps its own.", err)
+		p.errorf("name", "Invalid Name of a Destination",
+			"Messages cannot be addressed to this destination: %s. Choose another name; the queue keeps its own.", err)
 	}
 	return p
 }
@@ -40,13 +43,16 @@ func (d Destination) ExistingProblems(in *topology.Topology) []retry.Problem {
 	var p problems
 	if levels := FinalLevels(d.Network, in); levels > 0 && d.Levels > 0 && levels != d.Levels {
 		p.errorf("network", "Levels Differ From the Network",
-			"The delay network %q has %d levels, and a binding for %d would match none of its messages. The network was replaced since the plan: plan and apply again.",
+			"The delay network %q has %d levels, and a binding for %d would match none of its messages. The network was replaced since "+
+				"the plan: plan and apply again.",
 			d.Network, levels, d.Levels)
 	}
 	if q, exists := in.Queue(d.Queue); exists && slices.ContainsFunc(in.Candidates(q, true), refusesWhenFull) {
 		p.errorf("queue", "Full Queue Holds Up the Network",
-			"The queue %q has a length limit and refuses messages when it is full. A network that dead-letters at least once keeps a refused message and offers it again after 180 seconds; "+
-				"32 of them hold up the messages for all destinations that come out of the same level. One that dead-letters at most once loses it. "+
+			"The queue %q has a length limit and refuses messages when it is full. A network that dead-letters at least once keeps a "+
+				"refused message and offers it again after 180 seconds; "+
+				"32 of them hold up the messages for all destinations that come out of the same level. One that dead-letters at most "+
+				"once loses it. "+
 				"Use overflow drop-head, or no limit.", d.Queue)
 		p[len(p)-1].Warning = true
 	}

@@ -72,7 +72,9 @@ func (n Network) addEntry(t *topology.Topology) {
 	t.SetExchange(n.exchange(entry))
 	for level := range n.Levels {
 		higher := strings.Repeat("0.", n.Levels-1-level)
-		t.Bind(topology.Binding{Source: entry, Destination: n.Level(level), DestinationKind: topology.KindQueue, RoutingKey: higher + "1.#"})
+		t.Bind(topology.Binding{
+			Source: entry, Destination: n.Level(level), DestinationKind: topology.KindQueue, RoutingKey: higher + "1.#",
+		})
 	}
 	t.Bind(topology.Binding{
 		Source: entry, Destination: n.DeliveryExchange(), DestinationKind: topology.KindExchange,
@@ -81,7 +83,10 @@ func (n Network) addEntry(t *topology.Topology) {
 }
 
 func (n Network) exchange(name string) topology.Exchange {
-	return topology.Exchange{Name: name, Type: topology.Topic, Durable: true, Arguments: topology.Arguments{topology.AlternateExchange: n.Unrouted()}}
+	return topology.Exchange{
+		Name: name, Type: topology.Topic, Durable: true,
+		Arguments: topology.Arguments{topology.AlternateExchange: n.Unrouted()},
+	}
 }
 
 func (n Network) unroutedExchange() topology.Exchange {

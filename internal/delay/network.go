@@ -100,11 +100,13 @@ func (n Network) CheckDestination(name string) error {
 		return fmt.Errorf("the name of a destination must not be empty")
 	}
 	if bytes := n.MaxDestinationBytes(); len(name) > bytes {
-		return fmt.Errorf("the name of the destination has %d bytes; a routing key has at most %d, of which %d levels leave %d", len(name), topology.MaxNameBytes, n.Levels, bytes)
+		return fmt.Errorf("the name of the destination has %d bytes; a routing key has at most %d, of which %d levels leave %d",
+			len(name), topology.MaxNameBytes, n.Levels, bytes)
 	}
 	for word := range strings.SplitSeq(name, ".") {
 		if word == "*" || word == "#" {
-			return fmt.Errorf("the name of the destination %q holds the word %q, which stands for other words in the binding of a topic exchange", name, word)
+			return fmt.Errorf("the name of the destination %q holds the word %q, which stands for other words in the binding of a topic "+
+				"exchange", name, word)
 		}
 	}
 	return nil
@@ -117,7 +119,8 @@ func (n Network) Problems() []retry.Problem {
 	n.checkLevels(&p)
 	if n.QueueType == topology.Classic && n.DeadLetterStrategy == retry.AtLeastOnce {
 		p.errorf("dead_letter_strategy", "At-Least-Once Needs Quorum Queues",
-			"Classic queues dead-letter at most once; only quorum queues can do so at least once. Set queue_type = \"quorum\", or dead_letter_strategy = \"at-most-once\".")
+			"Classic queues dead-letter at most once; only quorum queues can do so at least once. Set queue_type = \"quorum\", or "+
+				"dead_letter_strategy = \"at-most-once\".")
 	}
 	return p
 }
@@ -131,9 +134,11 @@ func (n Network) checkName(p *problems) {
 	case n.Name == "":
 		p.errorf("name", "Empty Name", "name must not be empty.")
 	case topology.IsReserved(n.Name):
-		p.errorf("name", "Reserved Name", "name is %q. RabbitMQ keeps names that start with \"amq.\" for itself. Choose another name.", n.Name)
+		p.errorf("name", "Reserved Name", "name is %q. RabbitMQ keeps names that start with \"amq.\" for itself. Choose another name.",
+			n.Name)
 	case len(longest) > topology.MaxNameBytes:
-		p.errorf("name", "Name Too Long", "name has %d bytes. Other objects of the network have up to %d bytes more in their names, and RabbitMQ allows %d. Choose a shorter name.",
+		p.errorf("name", "Name Too Long", "name has %d bytes. Other objects of the network have up to %d bytes more in their names, and "+
+			"RabbitMQ allows %d. Choose a shorter name.",
 			len(n.Name), len(longest)-len(n.Name), topology.MaxNameBytes)
 	}
 }
@@ -151,8 +156,10 @@ func (n Network) checkLevels(p *problems) {
 			fit--
 		}
 		p.errorf("levels", "Level Too Long",
-			"The highest of %d levels would hold a message for the unit, %s, times 2 to the power of %d. RabbitMQ accepts a time-to-live of at most ten years (%s). "+
-				"With this unit a network has at most %d levels.", n.Levels, retry.FormatDuration(n.Unit), n.Levels-1, retry.FormatDuration(retry.MaxDelay), fit)
+			"The highest of %d levels would hold a message for the unit, %s, times 2 to the power of %d. RabbitMQ accepts a "+
+				"time-to-live of at most ten years (%s). "+
+				"With this unit a network has at most %d levels.",
+			n.Levels, retry.FormatDuration(n.Unit), n.Levels-1, retry.FormatDuration(retry.MaxDelay), fit)
 	}
 }
 

@@ -38,7 +38,8 @@ func (n Network) repair(actual, wanted *topology.Topology) []topology.Stage {
 		d.Missing.DeclareQueues(every),
 		mark,
 		d.Missing.BindAll(inside),
-		slices.Concat(d.Missing.BindAll(isEntry), d.Extra.UnbindAll(func(b topology.Binding) bool { return b.ID() != n.unfinished().ID() })),
+		slices.Concat(d.Missing.BindAll(isEntry),
+			d.Extra.UnbindAll(func(b topology.Binding) bool { return b.ID() != n.unfinished().ID() })),
 		done,
 	})
 }
@@ -46,7 +47,9 @@ func (n Network) repair(actual, wanted *topology.Topology) []topology.Stage {
 // unfinished is the binding that marks a network whose bindings are being created. It leads
 // where everything goes that fits nowhere.
 func (n Network) unfinished() topology.Binding {
-	return topology.Binding{Source: n.EntryExchange(), Destination: n.Unrouted(), DestinationKind: topology.KindExchange, RoutingKey: "unfinished"}
+	return topology.Binding{
+		Source: n.EntryExchange(), Destination: n.Unrouted(), DestinationKind: topology.KindExchange, RoutingKey: "unfinished",
+	}
 }
 
 // Complete is [Network.Repair] for a network that is imported, because its create may have

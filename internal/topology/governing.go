@@ -93,7 +93,10 @@ func (t *Topology) ExchangePolicy(exchange string) (Policy, bool) {
 	found := false
 	for key, m := range t.matchers {
 		p := t.policies[key]
-		if key.operator || p.ApplyTo != ApplyToAll && p.ApplyTo != ApplyToExchanges || !m.possible(exchange) || m.matches(exchange, t.done) != yes {
+		if key.operator || p.ApplyTo != ApplyToAll && p.ApplyTo != ApplyToExchanges {
+			continue
+		}
+		if !m.possible(exchange) || m.matches(exchange, t.done) != yes {
 			continue
 		}
 		if !found || p.Priority > best.Priority || p.Priority == best.Priority && p.Name < best.Name {

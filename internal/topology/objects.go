@@ -78,7 +78,8 @@ func (q Queue) Equal(other Queue) bool {
 
 // Line describes the queue in one line, without its name.
 func (q Queue) Line() string {
-	return line(string(q.Type), q.Arguments, flag{!q.Durable, "transient"}, flag{q.AutoDelete, "auto-delete"}, flag{q.Exclusive, "exclusive"})
+	return line(string(q.Type), q.Arguments,
+		flag{!q.Durable, "transient"}, flag{q.AutoDelete, "auto-delete"}, flag{q.Exclusive, "exclusive"})
 }
 
 type flag struct {

@@ -117,7 +117,9 @@ func (t *Topology) Obeyed(target Target, reported Arguments) bool {
 			_, sets := operator.Definition[key]
 			return sets
 		}
-		if found, is := reported[key]; (!is || !(Arguments{key: found}).Equal(Arguments{key: value})) && !slices.ContainsFunc(operators, set) {
+		found, is := reported[key]
+		same := is && (Arguments{key: found}).Equal(Arguments{key: value})
+		if !same && !slices.ContainsFunc(operators, set) {
 			return false
 		}
 	}

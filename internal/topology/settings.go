@@ -149,14 +149,18 @@ var settings = []Setting{
 	{Argument: DeadLetterRoutingKey, Key: KeyDeadLetterRoutingKey, Value: Text, Types: classicAndQuorum, WithArgument: First},
 	{Argument: DeadLetterStrategy, Key: KeyDeadLetterStrategy, Value: Text, Types: quorumOnly, WithArgument: First},
 	{
-		Argument: DeliveryLimit, Key: KeyDeliveryLimit, Value: Number, Types: quorumOnly, WithOperator: SmallerLimit, WithArgument: SmallerLimit,
+		Argument: DeliveryLimit, Key: KeyDeliveryLimit, Value: Number, Types: quorumOnly,
+		WithOperator: SmallerLimit, WithArgument: SmallerLimit,
 		Source: "rabbit_quorum_queue:resolve_delivery_limit/2",
 	},
 	{
 		Argument: ConsumerTimeout, Key: KeyConsumerTimeout, Value: Milliseconds, WithArgument: Smaller, In: abilities.ConsumerTimeout,
 		Source: "rabbit_channel:get_queue_consumer_timeout/2",
 	},
-	{Argument: "x-consumer-disconnected-timeout", Key: "consumer-disconnected-timeout", Value: Milliseconds, Types: quorumOnly, Tolerated: true},
+	{
+		Argument: "x-consumer-disconnected-timeout", Key: "consumer-disconnected-timeout",
+		Value: Milliseconds, Types: quorumOnly, Tolerated: true,
+	},
 	{
 		Argument: DelayedRetryType, Key: KeyDelayedRetryType, Value: Text, Types: quorumOnly, Tolerated: true,
 		WithOperator: Second, WithArgument: SecondOfQuorum, In: abilities.DelayedRetryArguments,
@@ -177,15 +181,23 @@ var settings = []Setting{
 
 	// How a queue is kept, and where.
 	{Argument: QueueTypeArgument, Value: Text},
-	{Argument: LeaderLocator, Key: "queue-leader-locator", Value: Text, InSomeVersions: classicOnly, WithArgument: First, Source: "classic from 4.0 on"},
 	{
-		Argument: MasterLocator, Key: "queue-master-locator", Value: Text, Types: classicOnly, WithArgument: First, In: abilities.MasterLocator,
+		Argument: LeaderLocator, Key: "queue-leader-locator", Value: Text, InSomeVersions: classicOnly,
+		WithArgument: First, Source: "classic from 4.0 on",
+	},
+	{
+		Argument: MasterLocator, Key: "queue-master-locator", Value: Text, Types: classicOnly, WithArgument: First,
+		In: abilities.MasterLocator,
 	},
 	{Argument: QueueMode, Key: "queue-mode", Value: Text, Types: classicOnly, WithArgument: First},
-	{Argument: QueueVersion, Key: "queue-version", Value: Number, Types: classicOnly, Tolerated: true, WithOperator: Second, WithArgument: First},
 	{
-		Argument: "x-max-in-memory-length", Key: "max-in-memory-length", Value: Number, Types: classicAndQuorum, InSomeVersions: classicOnly,
-		WithOperator: Smaller, WithArgument: Smaller, Source: "classic up to a version of 3.12",
+		Argument: QueueVersion, Key: "queue-version", Value: Number, Types: classicOnly, Tolerated: true,
+		WithOperator: Second, WithArgument: First,
+	},
+	{
+		Argument: "x-max-in-memory-length", Key: "max-in-memory-length", Value: Number, Types: classicAndQuorum,
+		InSomeVersions: classicOnly,
+		WithOperator:   Smaller, WithArgument: Smaller, Source: "classic up to a version of 3.12",
 	},
 	{
 		Argument: "x-max-in-memory-bytes", Key: "max-in-memory-bytes", Value: Number, Types: classicAndQuorum, InSomeVersions: classicOnly,
@@ -193,13 +205,15 @@ var settings = []Setting{
 	},
 	{Argument: "x-quorum-initial-group-size", Value: Number, Types: quorumOnly},
 	{
-		Argument: "x-quorum-target-group-size", Key: "target-group-size", Value: Number, Types: quorumOnly, WithOperator: Larger, WithArgument: Larger,
+		Argument: "x-quorum-target-group-size", Key: "target-group-size", Value: Number, Types: quorumOnly,
+		WithOperator: Larger, WithArgument: Larger,
 		In: abilities.TargetGroupSize,
 	},
 	{Argument: "x-initial-cluster-size", Key: "initial-cluster-size", Value: Number, Types: streamOnly, WithArgument: First},
 	{Argument: MaxAge, Key: "max-age", Value: Text, Types: streamOnly, WithArgument: First},
 	{
-		Argument: "x-stream-max-segment-size-bytes", Key: "stream-max-segment-size-bytes", Value: Number, Types: streamOnly, WithArgument: First,
+		Argument: "x-stream-max-segment-size-bytes", Key: "stream-max-segment-size-bytes", Value: Number,
+		Types: streamOnly, WithArgument: First,
 	},
 	{Argument: "x-stream-filter-size-bytes", Value: Number, Types: streamOnly},
 	{Key: "selector-fields", Types: none, Value: Text},
@@ -283,35 +297,37 @@ func (kind QueueType) Supports(key string) bool {
 	return !is || s.Tolerated || kind == "" || s.known(kind)
 }
 
-// merged is the value in effect of two that are set. Where either is not of the kind that
-// can be compared, the first one is.
+// merged is the value in effect of two that are set. Where they are to be compared and
+// either is not a number, the first one is.
 func (s Merge) merged(first, second any, kind QueueType, unlimited bool) any {
-	x, xIs := first.(int64)
-	y, yIs := second.(int64)
-	numbers := xIs && yIs
 	switch s {
-	case Smaller:
-		if numbers {
-			return min(x, y)
-		}
-	case Larger:
-		if numbers {
-			return max(x, y)
-		}
-	case SmallerLimit:
-		switch {
-		case numbers && unlimited && (x < 0 || y < 0):
-			return max(x, y)
-		case numbers:
-			return min(x, y)
-		}
 	case Second:
 		return second
 	case SecondOfQuorum:
 		if kind == Quorum {
 			return second
 		}
-	case First:
+	case First, Smaller, Larger, SmallerLimit:
 	}
-	return first
+	x, xIs := first.(int64)
+	y, yIs := second.(int64)
+	if !xIs || !yIs {
+		return first
+	}
+	return s.number(x, y, unlimited)
+}
+
+func (s Merge) number(first, second int64, unlimited bool) int64 {
+	switch {
+	case s == Smaller:
+		return min(first, second)
+	case s == Larger:
+		return max(first, second)
+	case s == SmallerLimit && unlimited && (first < 0 || second < 0):
+		return max(first, second)
+	case s == SmallerLimit:
+		return min(first, second)
+	default:
+		return first
+	}
 }

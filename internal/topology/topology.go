@@ -271,7 +271,9 @@ type Lines struct {
 // arguments as well, so that an unexpected binding never renames an expected
 // one. Pass nil when nothing is expected.
 func (t *Topology) Lines(expected *Topology) Lines {
-	lines := Lines{Exchanges: map[string]string{}, Queues: map[string]string{}, Bindings: map[string]string{}, Policies: map[string]string{}}
+	lines := Lines{
+		Exchanges: map[string]string{}, Queues: map[string]string{}, Bindings: map[string]string{}, Policies: map[string]string{},
+	}
 	for name, e := range t.exchanges {
 		lines.Exchanges[name] = e.Line()
 	}
