@@ -15,6 +15,8 @@ type workSetting struct {
 	value func(w *WorkQueue) any
 	// read sets the attribute from the arguments of a queue.
 	read func(w *WorkQueue, arguments topology.Arguments)
+	// isDuration: its attribute is written as a duration.
+	isDuration bool
 	// byPolicy: the chain's policy sets it for the queue of an application.
 	byPolicy bool
 }
@@ -30,7 +32,7 @@ var workSettings = []workSetting{
 
 func duration(attribute, argument string, field func(*WorkQueue) **time.Duration) workSetting {
 	return workSetting{
-		attribute: attribute, argument: argument,
+		attribute: attribute, argument: argument, isDuration: true,
 		value: func(w *WorkQueue) any {
 			if d := *field(w); d != nil {
 				return milliseconds(*d)
@@ -100,6 +102,8 @@ type Setting struct {
 	Attribute string
 	// Value is that of the argument, nil if the attribute is not set.
 	Value any
+	// IsDuration: it is written as a duration.
+	IsDuration bool
 }
 
 // Settings are the attributes of the work queue that are arguments, or keys of the chain's
@@ -107,7 +111,7 @@ type Setting struct {
 func (w WorkQueue) Settings() []Setting {
 	settings := make([]Setting, 0, len(workSettings))
 	for _, s := range workSettings {
-		settings = append(settings, Setting{Attribute: s.attribute, Value: s.value(&w)})
+		settings = append(settings, Setting{Attribute: s.attribute, Value: s.value(&w), IsDuration: s.isDuration})
 	}
 	return settings
 }

@@ -74,35 +74,16 @@ var (
 	bindingTypes = map[string]attr.Type{
 		"exchange": types.StringType, "routing_key": types.StringType, "arguments": jsontypes.NormalizedType{},
 	}
-	workQueueTypes = map[string]attr.Type{
-		"name": types.StringType, "ownership": types.StringType, "delivery_limit": types.Int64Type, "effective_delivery_limit": types.Int64Type,
-		"message_ttl": types.StringType, "max_length": types.Int64Type, "max_length_bytes": types.Int64Type,
-		"overflow": types.StringType, "single_active_consumer": types.BoolType, "arguments": jsontypes.NormalizedType{},
-		"bindings": types.ListType{ElemType: types.ObjectType{AttrTypes: bindingTypes}},
-	}
-	parkingQueueTypes = map[string]attr.Type{
-		"name": types.StringType, "ownership": types.StringType, "message_ttl": types.StringType,
-	}
-	tierTypes = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType}
+	workQueueTypes    = values.TypesOf(workQueueSchema())
+	parkingQueueTypes = values.TypesOf(parkingQueueSchema())
+	tierTypes         = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType}
 )
 
 // workQueue reads the nested attribute; a null or unknown one has only null
 // parts.
 func (m *model) workQueue() workQueueModel {
-	parts := m.WorkQueue.Attributes()
-	w := workQueueModel{
-		Name:                 values.Part[types.String](parts, "name"),
-		Ownership:            values.Part[types.String](parts, "ownership"),
-		DeliveryLimit:        values.Part[types.Int64](parts, "delivery_limit"),
-		EffectiveLimit:       values.Part[types.Int64](parts, "effective_delivery_limit"),
-		MessageTTL:           values.Part[types.String](parts, "message_ttl"),
-		MaxLength:            values.Part[types.Int64](parts, "max_length"),
-		MaxLengthBytes:       values.Part[types.Int64](parts, "max_length_bytes"),
-		Overflow:             values.Part[types.String](parts, "overflow"),
-		SingleActiveConsumer: values.Part[types.Bool](parts, "single_active_consumer"),
-		Arguments:            values.Part[jsontypes.Normalized](parts, "arguments"),
-		Bindings:             values.Part[types.List](parts, "bindings"),
-	}
+	var w workQueueModel
+	values.Read(m.WorkQueue, &w)
 	if w.Bindings.IsNull() {
 		w.Bindings = types.ListNull(types.ObjectType{AttrTypes: bindingTypes})
 	}
@@ -110,26 +91,17 @@ func (m *model) workQueue() workQueueModel {
 }
 
 func (w workQueueModel) object() types.Object {
-	return types.ObjectValueMust(workQueueTypes, map[string]attr.Value{
-		"name": w.Name, "ownership": w.Ownership, "delivery_limit": w.DeliveryLimit, "effective_delivery_limit": w.EffectiveLimit, "message_ttl": w.MessageTTL,
-		"max_length": w.MaxLength, "max_length_bytes": w.MaxLengthBytes, "overflow": w.Overflow,
-		"single_active_consumer": w.SingleActiveConsumer, "arguments": w.Arguments, "bindings": w.Bindings,
-	})
+	return values.Object(workQueueTypes, w)
 }
 
 func (m *model) parkingQueue() parkingQueueModel {
-	parts := m.ParkingQueue.Attributes()
-	return parkingQueueModel{
-		Name:       values.Part[types.String](parts, "name"),
-		Ownership:  values.Part[types.String](parts, "ownership"),
-		MessageTTL: values.Part[types.String](parts, "message_ttl"),
-	}
+	var p parkingQueueModel
+	values.Read(m.ParkingQueue, &p)
+	return p
 }
 
 func (p parkingQueueModel) object() types.Object {
-	return types.ObjectValueMust(parkingQueueTypes, map[string]attr.Value{
-		"name": p.Name, "ownership": p.Ownership, "message_ttl": p.MessageTTL,
-	})
+	return values.Object(parkingQueueTypes, p)
 }
 
 func (b bindingModel) object() types.Object {

@@ -152,16 +152,25 @@ func (m *model) keepWorkQueue(prior *model) types.Object {
 		return m.WorkQueue
 	}
 	w, before := m.workQueue(), prior.workQueue()
-	if values.SameDuration(w.MessageTTL, before.MessageTTL) {
-		w.MessageTTL = before.MessageTTL
-	}
 	if sameArguments(w, before) {
 		w.Arguments = before.Arguments
 	}
 	if sameBindings(w, before) {
 		w.Bindings = before.Bindings
 	}
-	return w.object()
+	return keepDurations(w.object(), prior.WorkQueue)
+}
+
+// keepDurations replaces durations that are only written differently.
+func keepDurations(w, before types.Object) types.Object {
+	parts, prior := w.Attributes(), before.Attributes()
+	for _, s := range (retry.WorkQueue{}).Settings() {
+		was := values.Part[types.String](prior, s.Attribute)
+		if s.IsDuration && values.SameDuration(values.Part[types.String](parts, s.Attribute), was) {
+			parts[s.Attribute] = was
+		}
+	}
+	return types.ObjectValueMust(workQueueTypes, parts)
 }
 
 func sameArguments(a, b workQueueModel) bool {
