@@ -26,6 +26,7 @@ var (
 	// resource is read when a plan is made.
 	actionBlock    = regexp.MustCompile(`(?m)^action "`)
 	ephemeralBlock = regexp.MustCompile(`(?m)^ephemeral "`)
+	mockBlock      = regexp.MustCompile(`(?m)^mock_provider "`)
 	otherProvider  = regexp.MustCompile(`(?ms)^ {4}rabbitmq +?= \{\s+source = "cyrilgdn/rabbitmq"\s+\}\n`)
 )
 
@@ -40,6 +41,10 @@ func TestAccTemplates(t *testing.T) {
 		for name, block := range blocks {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				if mockBlock.MatchString(block) {
+					runMocked(t, b, block)
+					return
+				}
 				if actionBlock.MatchString(block) {
 					acctest.NeedActions(t)
 				}
@@ -61,6 +66,31 @@ func TestAccTemplates(t *testing.T) {
 			})
 		}
 	})
+}
+
+// mockedModule refers to what a mock must give.
+const mockedModule = `
+resource "rabbitmq_retry_chain" "orders" {
+  name   = "orders"
+  delays = ["5s"]
+}
+
+output "first" {
+  value = rabbitmq_retry_chain.orders.tiers[0].queue
+}
+`
+
+// runMocked runs a test of a module with the mocks of a block.
+func runMocked(t *testing.T, b *rabbit.Broker, block string) {
+	t.Helper()
+	w := acctest.TerraformFiles(t, b, map[string]string{
+		"main.tf": mockedModule, "provider.tf": read(t, providerFile),
+		"mock.tftest.hcl": block + "\nrun \"mocked\" {\n  assert {\n    condition     = output.first == \"orders.retry.5s\"\n" +
+			"    error_message = output.first\n  }\n}\n",
+	})
+	if output := acctest.Run(t, w, "test", "-no-color"); !strings.Contains(output, "1 passed, 0 failed") {
+		t.Error(output)
+	}
 }
 
 // templateBlocks returns the configurations by file and number. The provider of

@@ -26,7 +26,9 @@ func TestInsertAbilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"before\n| feature |", "| `rabbitmq_retry_chain` with strategy `delayed_retry` | 4.3.1 or later |", "|\nafter\n"} {
+	for _, part := range []string{
+		"before\n| feature |", "| `rabbitmq_retry_chain` with strategy `delayed_retry` | 4.3.1 or later |", "|\nafter\n",
+	} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("%q is missing in:\n%s", part, text)
 		}
