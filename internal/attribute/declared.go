@@ -14,7 +14,8 @@ import (
 func WorkQueueArguments(address string) schema.StringAttribute {
 	return schema.StringAttribute{
 		Computed: true, CustomType: jsontypes.NormalizedType{},
-		MarkdownDescription: "Arguments with which the work queue is declared, as a JSON object with `x-queue-type`. An application that declares the same queue must use " +
+		MarkdownDescription: "Arguments with which the work queue is declared, as a JSON object with `x-queue-type`. An application that " +
+			"declares the same queue must use " +
 			"exactly these: `jsondecode(" + address + ".work_queue_arguments)`. Null for an application's queue.",
 	}
 }
@@ -23,7 +24,8 @@ func WorkQueueArguments(address string) schema.StringAttribute {
 func EffectiveLimit() schema.Int64Attribute {
 	return schema.Int64Attribute{
 		Computed: true,
-		MarkdownDescription: "Delivery limit with which the queue is declared; `-1` for no limit. Null for a queue that is declared without one, and for an " +
+		MarkdownDescription: "Delivery limit with which the queue is declared; `-1` for no limit. Null for a queue that is declared " +
+			"without one, and for an " +
 			"application's queue.",
 	}
 }

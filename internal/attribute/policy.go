@@ -36,19 +36,22 @@ func (p Policy) Schema(description string) schema.Attribute {
 	parts := map[string]schema.Attribute{
 		"priority": schema.Int64Attribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: fmt.Sprintf("Priority of the policies that the resource sets. It must be above that of every other policy that matches the queues. Default: `%d`.",
+			MarkdownDescription: fmt.Sprintf("Priority of the policies that the resource sets. It must be above that of every other "+
+				"policy that matches the queues. Default: `%d`.",
 				retry.DefaultPriority),
 		},
 		"inherit": schema.BoolAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "If `true`, the policy of an application's queue copies the keys of the policy that it replaces, except those of dead-lettering, " +
+			MarkdownDescription: "If `true`, the policy of an application's queue copies the keys of the policy that it replaces, except " +
+				"those of dead-lettering, " +
 				"and follows their changes with every apply. Default: `false`.",
 		},
 	}
 	if p.withShield {
 		parts["shield"] = schema.BoolAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "If `true`, adds a policy that changes nothing and overrides other user policies on the queues that the resource declares. " +
+			MarkdownDescription: "If `true`, adds a policy that changes nothing and overrides other user policies on the queues that the " +
+				"resource declares. " +
 				"It does not help against operator policies. Needs a user with the tag `policymaker`. Default: `false`.",
 		}
 	}

@@ -18,13 +18,16 @@ func (topologyDiagram) Metadata(_ context.Context, _ function.MetadataRequest, r
 func (topologyDiagram) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Mermaid flowchart of a topology.",
-		MarkdownDescription: "Returns a Mermaid flowchart of the `topology` of a retry chain, retry tiers, an attachment or a delay network, for a README or a pull request. " +
-			"Exchanges are rounded boxes, queues are cylinders, bindings are arrows, dead-letter and alternate exchanges are dotted arrows.",
+		MarkdownDescription: "Returns a Mermaid flowchart of the `topology` of a retry chain, retry tiers, an attachment or a delay " +
+			"network, for a README or a pull request. " +
+			"Exchanges are rounded boxes, queues are cylinders, bindings are arrows, dead-letter and alternate exchanges are dotted " +
+			"arrows.",
 		Parameters: []function.Parameter{
 			function.ObjectParameter{
 				Name:           "topology",
 				AttributeTypes: values.LinesTypes,
-				MarkdownDescription: "Attribute `topology` of a resource `rabbitmq_retry_chain`, `rabbitmq_retry_tiers`, `rabbitmq_retry_attachment` or " +
+				MarkdownDescription: "Attribute `topology` of a resource `rabbitmq_retry_chain`, `rabbitmq_retry_tiers`, " +
+					"`rabbitmq_retry_attachment` or " +
 					"`rabbitmq_delay_network`.",
 			},
 		},

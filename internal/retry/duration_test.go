@@ -22,8 +22,10 @@ func TestParseDays(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"d": "is not a duration", "1 d": "is not a duration", "1D": "is not a duration", "1.2.3d": "is not a duration", "1e2d": "is not a duration",
-		"-1d": "is negative", "3651d": "longer than ten years", "99999999999999999999999d": "longer than ten years", "0.000000001d": "whole number of milliseconds",
+		"d": "is not a duration", "1 d": "is not a duration", "1D": "is not a duration",
+		"1.2.3d": "is not a duration", "1e2d": "is not a duration",
+		"-1d": "is negative", "3651d": "longer than ten years",
+		"99999999999999999999999d": "longer than ten years", "0.000000001d": "whole number of milliseconds",
 	} {
 		if d, err := retry.ParseDuration(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is read as %v with the error %v, expected %q", text, d, err, want)

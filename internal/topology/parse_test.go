@@ -29,10 +29,12 @@ func TestLinesReadBack(t *testing.T) {
 				AutoDelete: rapid.Bool().Draw(t, "auto-delete"), Arguments: arguments.Draw(t, "exchange"),
 			})
 			wanted.SetQueue(topology.Queue{
-				Name: "queue" + n, Type: topology.Quorum, Durable: true, Exclusive: rapid.Bool().Draw(t, "exclusive"), Arguments: arguments.Draw(t, "queue"),
+				Name: "queue" + n, Type: topology.Quorum, Durable: true, Exclusive: rapid.Bool().Draw(t, "exclusive"),
+				Arguments: arguments.Draw(t, "queue"),
 			})
 			wanted.SetPolicy(topology.Policy{
-				Name: n, Pattern: name.Draw(t, "pattern"), ApplyTo: topology.ApplyToQueues, Priority: 5, Definition: arguments.Draw(t, "policy"),
+				Name: n, Pattern: name.Draw(t, "pattern"), ApplyTo: topology.ApplyToQueues, Priority: 5,
+				Definition: arguments.Draw(t, "policy"),
 			})
 		}
 		kind := rapid.SampledFrom([]topology.Kind{topology.KindQueue, topology.KindExchange}).Draw(t, "kind")
@@ -55,7 +57,9 @@ func TestLinesReadBack(t *testing.T) {
 }
 
 func equalLines(a, b topology.Lines) bool {
-	for _, maps := range [][2]map[string]string{{a.Exchanges, b.Exchanges}, {a.Queues, b.Queues}, {a.Bindings, b.Bindings}, {a.Policies, b.Policies}} {
+	for _, maps := range [][2]map[string]string{
+		{a.Exchanges, b.Exchanges}, {a.Queues, b.Queues}, {a.Bindings, b.Bindings}, {a.Policies, b.Policies},
+	} {
 		if len(maps[0]) != len(maps[1]) {
 			return false
 		}

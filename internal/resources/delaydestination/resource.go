@@ -188,14 +188,17 @@ func (r *destinationResource) learnLevels(ctx context.Context, m *model, diags *
 	}
 	r.data.Client.Reload(m.VHost.ValueString()) // another provider may have made the network meanwhile
 	levels := 0
-	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) { levels = delay.FinalLevels(m.Network.ValueString(), in) })
+	err := r.data.Client.View(ctx, m.VHost.ValueString(), func(in *topology.Topology) {
+		levels = delay.FinalLevels(m.Network.ValueString(), in)
+	})
 	switch {
 	case err != nil:
 		diagnostics.AddVHostError(diags, err)
 		return false
 	case levels == 0:
 		diags.AddAttributeError(path.Root("network"), "Delay Network Incomplete",
-			fmt.Sprintf("The delay network %q has no way in, and so nobody knows how many levels it will have. Apply the network first.", m.Network.ValueString()))
+			fmt.Sprintf("The delay network %q has no way in, and so nobody knows how many levels it will have. Apply the network "+
+				"first.", m.Network.ValueString()))
 		return false
 	}
 	m.Levels = types.Int64Value(int64(levels))
@@ -211,7 +214,8 @@ func (r *destinationResource) isNew(ctx context.Context, m model, diags *diag.Di
 		diagnostics.AddProblems(diags, d.ExistingProblems(in), false)
 		if in.Has(d.Binding()) {
 			diags.AddAttributeError(path.Root("queue"), "Destination Already Attached",
-				fmt.Sprintf("The %s is attached already and not in this state. The provider never takes over what it did not make. Import it:\n\n"+
+				fmt.Sprintf("The %s is attached already and not in this state. The provider never takes over what it did not make. "+
+					"Import it:\n\n"+
 					"  terraform import <address of this resource> '%s'", d, m.ID.ValueString()))
 		}
 	})
@@ -245,7 +249,8 @@ func (r *destinationResource) Read(ctx context.Context, req resource.ReadRequest
 	case err != nil && (imported || !diagnostics.IsGone(err)):
 		diagnostics.AddVHostError(&resp.Diagnostics, err)
 	case imported && !exists:
-		resp.Diagnostics.AddError("Nothing to Import", fmt.Sprintf("In virtual host %q there is no %s. Check the parts of the identifier, or create the destination instead of importing it.",
+		resp.Diagnostics.AddError("Nothing to Import", fmt.Sprintf("In virtual host %q there is no %s. Check the parts of the "+
+			"identifier, or create the destination instead of importing it.",
 			state.VHost.ValueString(), state.destination()))
 	case !exists:
 		resp.State.RemoveResource(ctx)

@@ -132,7 +132,8 @@ func TestAccPlanOfDelays(t *testing.T) {
 		}
 		acctest.Reconfigure(t, w, chain(`["1h", "3h"]`))
 		output := acctest.Run(t, w, "plan")
-		expectText(t, output, "Warning: Tiers Retire", "No message enters these tiers of the chain \"orders\" any more:", tier+": 3 messages (3 ready)")
+		expectText(t, output, "Warning: Tiers Retire",
+			"No message enters these tiers of the chain \"orders\" any more:", tier+": 3 messages (3 ready)")
 		const screen = 60
 		start, end := strings.Index(output, "  # rabbitmq_retry_chain"), strings.Index(output, "\nPlan:")
 		if start < 0 || end < start || strings.Count(output[start:end], "\n") > screen {

@@ -16,7 +16,8 @@ func TestUpgradeOfState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := json.RawMessage(`{"name": "standard", "vhost": "/", "delays": ["5s"], "attempts": 2, "total_delay": "5s", "parking_queue": "standard.parking"}`)
+	before := json.RawMessage(`{"name": "standard", "vhost": "/", "delays": ["5s"],
+		"attempts": 2, "total_delay": "5s", "parking_queue": "standard.parking"}`)
 	after, problems := protocol.New(t, provider).Upgrade(t, "rabbitmq_retry_tiers", 0, before)
 	if len(problems) > 0 {
 		t.Fatal(problems)
