@@ -87,6 +87,13 @@ var (
 	})
 )
 
+// ClassicConsumerTimeout: 4.3 refuses the argument for classic queues.
+var ClassicConsumerTimeout = add(Ability{
+	In:     between("3.12.0", "4.3.0"),
+	Does:   "takes a consumer timeout for a classic queue",
+	Source: "rabbit_channel:get_queue_consumer_timeout/2 until 4.2; 4.3.6: invalid arg for queue of type rabbit_classic_queue",
+})
+
 // What the management API does.
 var (
 	// DeprecatedFeatures is GET /api/deprecated-features/used.

@@ -104,6 +104,11 @@ func (c *Chain) readPolicies(in *topology.Topology) {
 		return
 	}
 	c.Policy.Priority = p.Priority
+	for _, s := range workSettings {
+		if value, set := p.Definition[topology.KeyOf(s.argument)]; set && s.byPolicy {
+			s.read(&c.Work, topology.Arguments{s.argument: value})
+		}
+	}
 	*c = c.Within(in)
 	c.Policy.Inherit = len(p.Definition) > len(c.attachmentKeys())
 }

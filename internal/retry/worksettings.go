@@ -133,15 +133,15 @@ func (c Chain) checkSettings(version string) []Problem {
 			continue
 		}
 		p.errorf("work_queue."+s.attribute, "Setting Not Supported by This Broker",
-			"RabbitMQ %s does not know %s for %s queues. Leave work_queue.%s out%s.", version, s.argument, kind, s.attribute, needs(known))
+			"RabbitMQ %s does not know %s for %s queues. Leave work_queue.%s out%s.", version, s.argument, kind, s.attribute, needs(known.InFor(kind)))
 	}
 	return p
 }
 
 // needs ends a sentence on how to get what a broker lacks.
-func needs(s topology.Setting) string {
-	if s.In == nil {
+func needs(a *abilities.Ability) string {
+	if a == nil {
 		return ""
 	}
-	return ", or use RabbitMQ " + s.In.In.String()
+	return ", or use RabbitMQ " + a.In.String()
 }

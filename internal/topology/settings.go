@@ -95,6 +95,9 @@ type Setting struct {
 	WithArgument Merge
 	// In is the ability of brokers that know it; nil means all that are supported.
 	In *abilities.Ability
+	// ClassicIn is the ability of brokers that know it for classic queues, if that is
+	// another one.
+	ClassicIn *abilities.Ability
 	// Source is where RabbitMQ's source says so, besides the general sources below.
 	Source string
 }
@@ -155,7 +158,8 @@ var settings = []Setting{
 	},
 	{
 		Argument: ConsumerTimeout, Key: KeyConsumerTimeout, Value: Milliseconds, WithArgument: Smaller, In: abilities.ConsumerTimeout,
-		Source: "rabbit_channel:get_queue_consumer_timeout/2",
+		ClassicIn: abilities.ClassicConsumerTimeout,
+		Source:    "rabbit_channel:get_queue_consumer_timeout/2",
 	},
 	{
 		Argument: "x-consumer-disconnected-timeout", Key: "consumer-disconnected-timeout",
@@ -277,7 +281,17 @@ func KeyOf(argument string) string {
 
 // WorksOn says whether a queue of the type does what it is told on a broker of the version.
 func (s Setting) WorksOn(v abilities.Version, kind QueueType) bool {
-	return (s.In == nil || v.Has(s.In)) && s.known(kind)
+	in := s.InFor(kind)
+	return (in == nil || v.Has(in)) && s.known(kind)
+}
+
+// InFor is the ability of brokers that know the setting for queues of the type; nil means
+// all that are supported.
+func (s Setting) InFor(kind QueueType) *abilities.Ability {
+	if kind == Classic && s.ClassicIn != nil {
+		return s.ClassicIn
+	}
+	return s.In
 }
 
 func (s Setting) known(kind QueueType) bool { return s.Types == nil || slices.Contains(s.Types, kind) }
