@@ -30,7 +30,8 @@ func AddVHostError(diags *diag.Diagnostics, err error) {
 		return
 	}
 	diags.AddAttributeError(path.Root("vhost"), "Virtual Host Not Found",
-		Sentence(err.Error())+"\n\nIf the same run creates the virtual host, set vhost to a reference to its resource, so that Terraform creates it first.")
+		Sentence(err.Error())+"\n\nIf the same run creates the virtual host, set vhost to a reference to its resource, so that Terraform "+
+			"creates it first.")
 }
 
 // AddPlanError is [AddVHostError] for the plan of a resource. It only warns if the
@@ -41,11 +42,13 @@ func AddPlanError(diags *diag.Diagnostics, err error) {
 	switch {
 	case IsGone(err):
 		diags.AddAttributeWarning(path.Root("vhost"), "Virtual Host Not Found",
-			Sentence(err.Error())+"\n\nThe apply fails unless the same run creates the virtual host first: set vhost to a reference to its resource. "+
+			Sentence(err.Error())+"\n\nThe apply fails unless the same run creates the virtual host first: set vhost to a reference to "+
+				"its resource. "+
 				"Until then conflicts, permissions and policies cannot be checked; the apply checks them.")
 	case isMissing(err):
 		diags.AddAttributeError(path.Root("vhost"), "Virtual Host Not Found",
-			Sentence(err.Error())+"\n\nOnly users with the tag administrator or monitoring can tell the two apart. If the same run creates the virtual host, "+
+			Sentence(err.Error())+"\n\nOnly users with the tag administrator or monitoring can tell the two apart. If the same run "+
+				"creates the virtual host, "+
 				"refer to it by a value that is known only after apply, such as the id of its resource.")
 	default:
 		AddVHostError(diags, err)
@@ -59,7 +62,8 @@ func AddDataError(diags *diag.Diagnostics, err error) {
 		return
 	}
 	diags.AddAttributeError(path.Root("vhost"), "Virtual Host Not Found",
-		Sentence(err.Error())+"\n\nA data source is read during the plan. If the same run creates the virtual host, add its resource to depends_on: Terraform then reads the data source after it was created.")
+		Sentence(err.Error())+"\n\nA data source is read during the plan. If the same run creates the virtual host, add its resource to "+
+			"depends_on: Terraform then reads the data source after it was created.")
 }
 
 // isMissing says whether the error tells that the virtual host does not exist, or

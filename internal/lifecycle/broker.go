@@ -19,7 +19,9 @@ import (
 // Actual returns what pick takes from the virtual host: nothing, when that is
 // certain not to exist. One that this user merely cannot see is an error, because
 // everything may still be there.
-func Actual(ctx context.Context, client *broker.Client, vhost string, pick func(in *topology.Topology) *topology.Topology) (*topology.Topology, error) {
+func Actual(
+	ctx context.Context, client *broker.Client, vhost string, pick func(in *topology.Topology) *topology.Topology,
+) (*topology.Topology, error) {
 	var actual *topology.Topology
 	err := client.View(ctx, vhost, func(in *topology.Topology) { actual = pick(in) })
 	if diagnostics.IsGone(err) {
@@ -30,7 +32,9 @@ func Actual(ctx context.Context, client *broker.Client, vhost string, pick func(
 
 // CheckPermissions adds an error when the user may not make all of the wanted
 // objects. needer is what they are for, such as "this chain".
-func CheckPermissions(ctx context.Context, client *broker.Client, vhost string, wanted *topology.Topology, needer string, diags *diag.Diagnostics) {
+func CheckPermissions(
+	ctx context.Context, client *broker.Client, vhost string, wanted *topology.Topology, needer string, diags *diag.Diagnostics,
+) {
 	missing, err := client.MissingPermissions(ctx, vhost, wanted)
 	if err != nil {
 		diagnostics.AddError(diags, "Permissions Not Read", err)

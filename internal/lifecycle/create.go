@@ -95,7 +95,8 @@ func (r *Resource) create(ctx context.Context, plan Model, s Subject, diags *dia
 	wanted := s.Topology()
 	if taken, by, ok := r.data.Names.Claim(r.key(plan), claims(vhost(plan), s)); !ok {
 		diags.AddAttributeError(path.Root(r.attribute()), "Object Claimed Twice",
-			fmt.Sprintf("The %s %q needs %s, which %s of this run has. Two resources cannot have the same object: choose another name for one of them.",
+			fmt.Sprintf("The %s %q needs %s, which %s of this run has. Two resources cannot have the same object: choose another name "+
+				"for one of them.",
 				r.Words.Noun, plan.Base().ID.ValueString(), taken, by))
 		return false
 	}
@@ -163,7 +164,8 @@ func (r *Resource) madeByOthers(ctx context.Context, plan Model, wanted *topolog
 		return false
 	}
 	diags.AddAttributeError(path.Root(r.attribute()), "Object Already Exists",
-		fmt.Sprintf("%s is whole all the same: another run made it at the same time. This one removes nothing. If it is meant to be managed here, import it:\n\n"+
+		fmt.Sprintf("%s is whole all the same: another run made it at the same time. This one removes nothing. If it is meant to be "+
+			"managed here, import it:\n\n"+
 			"  terraform import <address of this resource> '%s'", r.place(plan), plan.Base().ID.ValueString()))
 	return true
 }

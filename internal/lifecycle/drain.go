@@ -45,7 +45,8 @@ type Drain struct {
 // NewDrain begins a drain of tiers of the chain into which nothing leads any
 // more. subject names the chain for people, such as `The chain "orders"`.
 func NewDrain(client *broker.Client, subject, vhost string, c retry.Chain, f retry.Features, retired []retry.Tier) *Drain {
-	return &Drain{client: client, subject: subject, vhost: vhost, chain: c, features: f, left: retired, counts: map[string]broker.Counts{}, began: time.Now()}
+	return &Drain{client: client, subject: subject, vhost: vhost, chain: c, features: f, left: retired, counts: map[string]broker.Counts{},
+		began: time.Now()}
 }
 
 // Run returns false when a tier was removed only in part. Tiers that are left
@@ -59,11 +60,13 @@ func (d *Drain) Run(ctx context.Context, diags *diag.Diagnostics) bool {
 		return false
 	case err != nil && ctx.Err() == nil:
 		diags.AddAttributeWarning(path.Root("draining"), "Tiers Not Removed",
-			fmt.Sprintf("%s is changed, and no new messages enter these tiers. They could not be proved empty and removed: %s.\n\n  %s\n\nMend the cause and apply again.",
+			fmt.Sprintf("%s is changed, and no new messages enter these tiers. They could not be proved empty and removed: %s.\n\n  "+
+				"%s\n\nMend the cause and apply again.",
 				d.subject, strings.TrimSuffix(err.Error(), "."), d.text()))
 	case len(d.left) > 0:
 		diags.AddAttributeWarning(path.Root("draining"), "Tiers Still Draining",
-			fmt.Sprintf("%s is changed, and no new messages enter these tiers of before:\n\n  %s\n\nTheir messages come back to the work queue when their delay is over. "+
+			fmt.Sprintf("%s is changed, and no new messages enter these tiers of before:\n\n  %s\n\nTheir messages come back to the work "+
+				"queue when their delay is over. "+
 				"A later plan that finds a tier empty shows its removal.", d.subject, d.text()))
 	}
 	return true

@@ -38,10 +38,12 @@ type Part struct {
 // Schema describes the identity.
 func (i Identity) Schema() identityschema.Schema {
 	attributes := map[string]identityschema.Attribute{
-		"vhost": identityschema.StringAttribute{OptionalForImport: true, Description: i.VHost + ". Default: the provider's vhost, / without one."},
+		"vhost": identityschema.StringAttribute{OptionalForImport: true, Description: i.VHost + ". Default: the provider's vhost, / " +
+			"without one."},
 	}
 	for _, p := range i.Parts {
-		attributes[p.Name] = identityschema.StringAttribute{OptionalForImport: p.Optional, RequiredForImport: !p.Optional, Description: p.Description}
+		attributes[p.Name] = identityschema.StringAttribute{OptionalForImport: p.Optional, RequiredForImport: !p.Optional,
+			Description: p.Description}
 	}
 	return identityschema.Schema{Attributes: attributes}
 }
@@ -100,7 +102,8 @@ func (i Identity) ReadImport(
 ) (parts map[string]types.String, ok bool) {
 	if req.ID != "" {
 		if parts, ok = i.Parse(req.ID); !ok {
-			diags.AddError("Invalid Import Identifier", fmt.Sprintf("%q is not of the form %s@vhost, such as %s. Inside the parts write %%40 for @%s.",
+			diags.AddError("Invalid Import Identifier", fmt.Sprintf("%q is not of the form %s@vhost, such as %s. Inside the parts write "+
+				"%%40 for @%s.",
 				req.ID, strings.Join(i.names(), "/"), i.Example, map[bool]string{true: " and %2F for /"}[len(i.Parts) > 1]))
 		}
 		return parts, ok
@@ -140,7 +143,9 @@ func (i Identity) values(vhost types.String, parts []types.String) map[string]ty
 }
 
 // Write sets the identity of a resource.
-func (i Identity) Write(ctx context.Context, identity *tfsdk.ResourceIdentity, vhost types.String, parts []types.String, diags *diag.Diagnostics) {
+func (i Identity) Write(
+	ctx context.Context, identity *tfsdk.ResourceIdentity, vhost types.String, parts []types.String, diags *diag.Diagnostics,
+) {
 	i.write(ctx, identity, i.values(vhost, parts), diags)
 }
 

@@ -50,7 +50,10 @@ func RequireNeeds(ctx context.Context, client *broker.Client, vhost string, need
 func WarnOfNeeds(ctx context.Context, data *run.Data, vhost string, needs []Need, diags *diag.Diagnostics) {
 	var missing []Need
 	err := data.Client.View(ctx, vhost, func(in *topology.Topology) {
-		missing = slices.DeleteFunc(slices.Clone(needs), func(n Need) bool { return n.in(in) || data.Names.Planned(objectName(n.Kind, n.Name, vhost)) })
+		missing = slices.DeleteFunc(slices.Clone(needs), func(n Need) bool {
+			return n.in(in) || data.Names.Planned(objectName(n.Kind,
+				n.Name, vhost))
+		})
 	})
 	if err != nil {
 		diagnostics.AddPlanError(diags, err)
@@ -92,7 +95,8 @@ func (n Need) text(vhost string) string {
 	if n.Kind == topology.KindQueue {
 		kind = "Queue"
 	}
-	text := fmt.Sprintf("%s %q does not exist in virtual host %q. Create it first. If the same run creates it, refer to its resource here, so that Terraform knows the order.", kind, n.Name, vhost)
+	text := fmt.Sprintf("%s %q does not exist in virtual host %q. Create it first. If the same run creates it, refer to its resource "+
+		"here, so that Terraform knows the order.", kind, n.Name, vhost)
 	if n.Otherwise != "" {
 		text += " " + n.Otherwise
 	}

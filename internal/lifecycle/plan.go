@@ -227,7 +227,8 @@ func (r *Resource) addForeign(m Model, s Subject, prior Model, in *topology.Topo
 	if len(foreign) > 0 {
 		diags.AddAttributeError(path.Root(r.attribute()), "Object Already Exists",
 			fmt.Sprintf("This change of %s needs names that others use:\n\n  %s\n\n"+
-				"The provider never takes over what it did not make, and nothing was changed. Choose other delays.", lower(r.place(m)), lines(foreign)))
+				"The provider never takes over what it did not make, and nothing was changed. Choose other delays.", lower(r.place(m)),
+				lines(foreign)))
 	}
 }
 
@@ -243,14 +244,18 @@ func (p *planning) checkReplacement(ctx context.Context) {
 	switch p.state.Base().DeletionPolicy.ValueString() {
 	case Retain:
 		p.diags.AddAttributeError(path.Root("deletion_policy"), "Replacement Would Leave the Old "+p.Words.Title,
-			fmt.Sprintf("A new name or virtual host creates a new %s, and deletion_policy = \"retain\" would leave the old one, %q, at work beside it. "+
-				"Set deletion_policy = \"if_empty\" and apply that first; or take the old one out of the configuration and give the new one a resource of its own.",
+			fmt.Sprintf("A new name or virtual host creates a new %s, and deletion_policy = \"retain\" would leave the old one, %q, at "+
+				"work beside it. "+
+				"Set deletion_policy = \"if_empty\" and apply that first; or take the old one out of the configuration and give the new "+
+				"one a resource of its own.",
 				p.Words.Noun, id))
 	case IfEmpty:
 		if full := p.countOld(ctx); len(full) > 0 {
 			p.diags.AddAttributeError(path.Root(p.attribute()), p.Words.Title+" to Be Replaced Holds Messages",
-				fmt.Sprintf("A new name or virtual host creates a new %s and destroys the old one, %q, whose queues hold messages:\n\n  %s\n\n"+
-					"Consume or move the messages first. Or give the new one a resource of its own beside this one, and remove this one when it is empty.",
+				fmt.Sprintf("A new name or virtual host creates a new %s and destroys the old one, %q, whose queues hold messages:\n\n  "+
+					"%s\n\n"+
+					"Consume or move the messages first. Or give the new one a resource of its own beside this one, and remove this one "+
+					"when it is empty.",
 					p.Words.Noun, id, diagnostics.CountsText(full)))
 		}
 	}
@@ -306,7 +311,8 @@ func (p *planning) checkNew(ctx context.Context, s Subject) {
 		// This may be the process that applies a replacement with
 		// create_before_destroy. Terraform plans it once more after it has set the old
 		// one aside, and puts that back only if the create fails, not if this plan does.
-		p.diags.AddAttributeWarning(path.Root(p.attribute()), p.Words.Exists, "The apply will fail, unless it removes the old one first. "+text)
+		p.diags.AddAttributeWarning(path.Root(p.attribute()), p.Words.Exists,
+			"The apply will fail, unless it removes the old one first. "+text)
 		return
 	}
 	p.diags.AddAttributeError(path.Root(p.attribute()), "Object Already Exists", text)
@@ -345,7 +351,8 @@ func (p *planning) reportDrift() {
 	}
 	if len(gone) > 0 {
 		p.diags.AddAttributeWarning(path.Root("topology"), "Queue Is Gone",
-			fmt.Sprintf("Queues of %s are not on the broker, or were never made:\n\n  %s\n\nThis plan declares them again. What was in them when they were deleted is lost: "+
+			fmt.Sprintf("Queues of %s are not on the broker, or were never made:\n\n  %s\n\nThis plan declares them again. What was in "+
+				"them when they were deleted is lost: "+
 				"RabbitMQ dead-letters nothing when a queue is deleted.", lower(p.label(p.prior)), lines(gone)))
 	}
 }

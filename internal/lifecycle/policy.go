@@ -44,7 +44,8 @@ func AwaitPolicy(ctx context.Context, client *broker.Client, vhost, policy, queu
 		}
 	}
 	return fmt.Errorf("the policy %q does not take effect on the queue %q: after %s RabbitMQ says that the policies in effect are {%s}. "+
-		"Look for a policy of higher priority, or for a key that the queue's type does not support. If there is neither, other policies were set at the same moment, and RabbitMQ lost "+
+		"Look for a policy of higher priority, or for a key that the queue's type does not support. If there is neither, other policies "+
+		"were set at the same moment, and RabbitMQ lost "+
 		"the effect of this one: apply again", policy, queue, patience, definition.Text())
 }
 
@@ -76,7 +77,8 @@ func WithoutEffect(value types.Object, ineffective []topology.Target) types.Obje
 // DropIneffective removes from actual the policies that are listed and not in effect, so
 // that they are set again.
 func DropIneffective(
-	ctx context.Context, client *broker.Client, vhost string, targets func(in *topology.Topology) []topology.Target, actual *topology.Topology,
+	ctx context.Context, client *broker.Client, vhost string, targets func(in *topology.Topology) []topology.Target,
+	actual *topology.Topology,
 ) error {
 	var all []topology.Target
 	if err := client.View(ctx, vhost, func(in *topology.Topology) { all = targets(in) }); err != nil {

@@ -39,7 +39,8 @@ func (r *Recorder) Unsure(diags *diag.Diagnostics) {
 		return
 	}
 	diags.AddWarning("Objects Left on the Broker",
-		fmt.Sprintf("A request got no clear answer, and so either %s or another run made these objects:\n\n  %s\n\nThey were not removed. If nobody else manages them, import them.",
+		fmt.Sprintf("A request got no clear answer, and so either %s or another run made these objects:\n\n  %s\n\nThey were not "+
+			"removed. If nobody else manages them, import them.",
 			r.subject, strings.Join(r.unsure, "\n  ")))
 }
 

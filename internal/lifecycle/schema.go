@@ -28,7 +28,8 @@ func VHostAttribute(what string) schema.Attribute {
 func DeletionPolicyAttribute(what string) schema.Attribute {
 	return schema.StringAttribute{
 		Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf(IfEmpty, DeleteAll, Retain)},
-		MarkdownDescription: what + " The value that was applied last counts: to change it, apply first and destroy then. Default: `if_empty`.",
+		MarkdownDescription: what + " The value that was applied last counts: to change it, apply first and destroy then. Default: " +
+			"`if_empty`.",
 	}
 }
 
@@ -62,7 +63,8 @@ func TopologyAttribute(objects, exchanges, queues, bindings, policies string) sc
 	}
 	return schema.SingleNestedAttribute{
 		Computed: true,
-		MarkdownDescription: objects + ", one line each. The plan holds what is wanted, the state what is on the broker, and so a plan shows " +
+		MarkdownDescription: objects + ", one line each. The plan holds what is wanted, the state what is on the broker, and so a plan " +
+			"shows " +
 			"exactly what drifted. `ignore_changes` has no effect on it.",
 		Attributes: map[string]schema.Attribute{
 			"exchanges": lines(exchanges), "queues": lines(queues), "bindings": lines(bindings), "policies": lines(policies),

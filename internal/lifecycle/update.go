@@ -71,7 +71,9 @@ func (r *Resource) updateFrom(ctx context.Context, config tfsdk.Config, state Mo
 }
 
 // prepareUpdate completes the plan and looks at what can have changed since.
-func (r *Resource) prepareUpdate(ctx context.Context, req resource.UpdateRequest, plan, state Model, f *Facts, diags *diag.Diagnostics) Model {
+func (r *Resource) prepareUpdate(
+	ctx context.Context, req resource.UpdateRequest, plan, state Model, f *Facts, diags *diag.Diagnostics,
+) Model {
 	r.complete(plan, state, f)
 	r.reloadExisting(plan, plan.Subject(f))
 	if f.WorkType == "" && knowsWorkQueue(plan) {
@@ -179,7 +181,8 @@ func (r *Resource) provedEmpty(ctx context.Context, m Model, queues []topology.Q
 	}
 	if len(full) > 0 {
 		diags.AddError("Queue Holds Messages",
-			fmt.Sprintf("Queues that this update would have to delete and declare again hold messages, or may hold some:\n\n  %s\n\nNothing was changed. A tier empties by itself "+
+			fmt.Sprintf("Queues that this update would have to delete and declare again hold messages, or may hold some:\n\n  "+
+				"%s\n\nNothing was changed. A tier empties by itself "+
 				"when its delay is over: wait and apply again.", diagnostics.CountsText(full)))
 		return false
 	}

@@ -27,7 +27,8 @@ import (
 // other's attributes.
 func FilterAttribute() schema.SingleNestedAttribute {
 	text := func(description string) schema.StringAttribute {
-		return schema.StringAttribute{Optional: true, MarkdownDescription: description, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}}
+		return schema.StringAttribute{Optional: true, MarkdownDescription: description,
+			Validators: []validator.String{stringvalidator.LengthAtLeast(1)}}
 	}
 	return schema.SingleNestedAttribute{
 		Optional:            true,
@@ -36,16 +37,20 @@ func FilterAttribute() schema.SingleNestedAttribute {
 			"origin_queue": text("Queue that the message failed in."),
 			"reason":       text("Why the message failed there: `rejected`, `expired`, `maxlen` or `delivery_limit`."),
 			"exchange":     text("Exchange that the message was published to."),
-			"routing_key": text("Pattern of the routing key that the message was published with, as topic exchanges have it: `*` is one word, `#` any number of words. " +
+			"routing_key": text("Pattern of the routing key that the message was published with, as topic exchanges have it: `*` is one " +
+				"word, `#` any number of words. " +
 				"Words are separated by dots."),
-			"headers": text("Headers of the application with their exact values, as a JSON object: `jsonencode({ tenant = \"blue\" })`. The integer `2` and the string " +
+			"headers": text("Headers of the application with their exact values, as a JSON object: `jsonencode({ tenant = \"blue\" })`. " +
+				"The integer `2` and the string " +
 				"`\"2\"` are different values."),
-			"older_than": text("Selects messages whose last failure is longer ago than this duration, such as `24h`, or earlier than this time, such as `2030-01-31T12:00:00Z`."),
+			"older_than": text("Selects messages whose last failure is longer ago than this duration, such as `24h`, or earlier than " +
+				"this time, such as `2030-01-31T12:00:00Z`."),
 			"newer_than": text("The other way round: failed within this duration, or after this time."),
 			"message_ids": schema.ListAttribute{
 				Optional: true, ElementType: types.StringType,
 				MarkdownDescription: "Message ids, the AMQP property, as their publishers set them.",
-				Validators:          []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
+				Validators: []validator.List{listvalidator.SizeAtLeast(1),
+					listvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
 			},
 			"min_attempts": schema.Int64Attribute{
 				Optional: true, MarkdownDescription: "Least number of attempts before the message failed for good.",
@@ -88,7 +93,8 @@ func FilterOf(filter types.Object, now time.Time, diags *diag.Diagnostics) deadl
 		f.MessageIDs = append(f.MessageIDs, id.ValueString())
 	}
 	wrong := func(name string, err error) {
-		diags.AddAttributeError(path.Root("filter").AtName(name), "Invalid Filter", diagnostics.Locate("filter."+name, diagnostics.Sentence(err.Error())))
+		diags.AddAttributeError(path.Root("filter").AtName(name), "Invalid Filter", diagnostics.Locate("filter."+name,
+			diagnostics.Sentence(err.Error())))
 	}
 	for name, at := range map[string]*time.Time{"older_than": &f.Before, "newer_than": &f.After} {
 		if value := text(name); value != "" {

@@ -49,7 +49,9 @@ func LockName(vhost, queue string) string {
 	return fmt.Sprintf("messages of queue %q in vhost %q", queue, vhost)
 }
 
-func pass(ctx context.Context, session *messages.Session, queue string, see func(deadletter.Message) bool) (total int, shared bool, err error) {
+func pass(
+	ctx context.Context, session *messages.Session, queue string, see func(deadletter.Message) bool,
+) (total int, shared bool, err error) {
 	p, err := session.Pass(ctx, queue, messages.PassOptions{})
 	if err != nil {
 		return 0, false, err

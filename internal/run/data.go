@@ -130,7 +130,8 @@ func NewNames() *Names {
 func (n *Names) Lock(ctx context.Context, name string, diags *diag.Diagnostics) (unlock func(), ok bool) {
 	unlock, err := n.locks.lock(ctx, name)
 	if err != nil {
-		diagnostics.AddError(diags, "Stopped While Waiting", fmt.Errorf("stopped while waiting for another operation of this run on %s: %w", name, err))
+		diagnostics.AddError(diags, "Stopped While Waiting", fmt.Errorf("stopped while waiting for another operation of this run on %s: %w",
+			name, err))
 		return nil, false
 	}
 	return unlock, true
@@ -219,7 +220,8 @@ func KnowsBroker(data *Data, diags *diag.Diagnostics) bool {
 		return true
 	}
 	diags.AddError("Broker Not Known",
-		"A part of the provider's configuration is known only after apply, and so no broker can be asked or changed. Apply what it comes from "+
+		"A part of the provider's configuration is known only after apply, and so no broker can be asked or changed. Apply what it comes "+
+			"from "+
 			"first, with -target, or write the value into the provider block.")
 	return false
 }

@@ -56,5 +56,6 @@ func Afterwards(ctx context.Context, limit time.Duration) (context.Context, cont
 // AddInterrupted adds the error of a create that was interrupted. The state must get what
 // it was to make: Terraform then marks the resource as tainted.
 func AddInterrupted(diags *diag.Diagnostics, title string, err error) {
-	diagnostics.AddError(diags, title, fmt.Errorf("%w; no message is lost; the next apply removes what was made and creates it again, or, after terraform untaint, makes what is missing", err))
+	diagnostics.AddError(diags, title, fmt.Errorf("%w; no message is lost; the next apply removes what was made and creates it again, "+
+		"or, after terraform untaint, makes what is missing", err))
 }

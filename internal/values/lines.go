@@ -17,7 +17,8 @@ var LinesTypes = map[string]attr.Type{"exchanges": lineTypes, "queues": lineType
 // LinesValue writes a topology as lines.
 func LinesValue(lines topology.Lines) types.Object {
 	return types.ObjectValueMust(LinesTypes, map[string]attr.Value{
-		"exchanges": lineMap(lines.Exchanges), "queues": lineMap(lines.Queues), "bindings": lineMap(lines.Bindings), "policies": lineMap(lines.Policies),
+		"exchanges": lineMap(lines.Exchanges), "queues": lineMap(lines.Queues), "bindings": lineMap(lines.Bindings),
+		"policies": lineMap(lines.Policies),
 	})
 }
 

@@ -47,7 +47,9 @@ func (r *destinationResource) Configure(_ context.Context, req resource.Configur
 }
 
 // ValidateConfig reports what is wrong whatever the broker.
-func (r *destinationResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+func (r *destinationResource) ValidateConfig(
+	ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse,
+) {
 	var config model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
 	config.Levels = types.Int64Unknown()
@@ -161,7 +163,8 @@ func (r *destinationResource) Create(ctx context.Context, req resource.CreateReq
 	defer unlock()
 
 	diagnostics.AddProblems(&resp.Diagnostics, plan.destination().Problems(), false)
-	if resp.Diagnostics.HasError() || !lifecycle.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.destination()), &resp.Diagnostics) ||
+	if resp.Diagnostics.HasError() || !lifecycle.RequireNeeds(ctx, r.data.Client, plan.VHost.ValueString(), needs(plan.destination()),
+		&resp.Diagnostics) ||
 		!r.learnLevels(ctx, &plan, &resp.Diagnostics) || !r.isNew(ctx, plan, &resp.Diagnostics) {
 		return
 	}

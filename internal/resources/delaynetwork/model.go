@@ -84,7 +84,8 @@ func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilit
 	if errors.Is(err, delay.ErrNoNetwork) {
 		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
 			"Virtual host %q holds no level of a delay network named %q, such as the queue %s. "+
-				"Check the name, or create the network instead of importing it.", m.VHost.ValueString(), m.Name.ValueString(), m.network().Level(0))}
+				"Check the name, or create the network instead of importing it.", m.VHost.ValueString(), m.Name.ValueString(),
+			m.network().Level(0))}
 	}
 	f.Features = features
 	m.Unit = types.StringValue(retry.FormatDuration(n.Unit))
@@ -100,14 +101,16 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 		return nil, false
 	}
 	const argument = "it is an argument of every queue, which RabbitMQ fixes when the queue is declared"
-	changes = lifecycle.Differences("Undo the change; or add a network of another name with the new value, attach the destinations to both, "+
+	changes = lifecycle.Differences("Undo the change; or add a network of another name with the new value, attach the destinations to "+
+		"both, "+
 		"move the senders, and remove this one when it is empty.",
 		lifecycle.Fixed{
 			Name: "unit", Reason: "the queues hold messages for the unit times a power of two, which RabbitMQ fixes when they are declared",
 			Before: before.Unit, After: m.Unit,
 		},
 		lifecycle.Fixed{
-			Name: "levels", Reason: "the routing keys of messages that are under way, and the bindings of destinations, have one word per level",
+			Name: "levels", Reason: "the routing keys of messages that are under way, and the bindings of destinations, have one word " +
+				"per level",
 			Before: before.Levels, After: m.Levels,
 		},
 		lifecycle.Fixed{Name: "queue_type", Reason: argument, Before: before.QueueType, After: m.QueueType},

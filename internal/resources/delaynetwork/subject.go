@@ -62,6 +62,7 @@ func (s subject) Blockers(in, _ *topology.Topology, everything bool) string {
 	if everything || len(attached) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Destinations are attached to it:\n\n  %s\n\nNothing was changed. Remove them first. To remove the network all the same, "+
+	return fmt.Sprintf("Destinations are attached to it:\n\n  %s\n\nNothing was changed. Remove them first. To remove the network all "+
+		"the same, "+
 		"set deletion_policy = \"delete\", apply, and then destroy.", strings.Join(attached, "\n  "))
 }

@@ -30,7 +30,8 @@ func (a *messagesAction) Metadata(_ context.Context, req action.MetadataRequest,
 }
 
 func (a *messagesAction) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
-	resp.Schema = schema.Schema{MarkdownDescription: a.kind.description() + "\n\nIt needs Terraform 1.14 or later; the resource of the same name does the same with every CLI.", Attributes: map[string]schema.Attribute{}}
+	resp.Schema = schema.Schema{MarkdownDescription: a.kind.description() + "\n\nIt needs Terraform 1.14 or later; the resource of the " +
+		"same name does the same with every CLI.", Attributes: map[string]schema.Attribute{}}
 	for name, attribute := range a.kind.inputs() {
 		resp.Schema.Attributes[name] = attribute
 	}

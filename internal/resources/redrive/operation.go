@@ -36,7 +36,8 @@ type arguments struct {
 func (k kind) read(ctx context.Context, from reader, diags *diag.Diagnostics) arguments {
 	var a arguments
 	parts := map[string]any{
-		"queue": &a.queue, "vhost": &a.vhost, "filter": &a.filter, "max_messages": &a.max, "max_messages_per_second": &a.perSecond, "dry_run": &a.dryRun,
+		"queue": &a.queue, "vhost": &a.vhost, "filter": &a.filter, "max_messages": &a.max, "max_messages_per_second": &a.perSecond,
+		"dry_run": &a.dryRun,
 	}
 	if k.redrive {
 		parts["destination"], parts["redrive_headers"] = &a.destination, &a.headers
@@ -91,14 +92,17 @@ func checkDestination(a arguments, diags *diag.Diagnostics) {
 	to := a.to()
 	switch {
 	case (to.Queue == "") == (to.Exchange == ""):
-		diags.AddAttributeError(at, "Invalid Destination", "Set exactly one of queue and exchange. Without destination each message goes back to the queue that it failed in.")
+		diags.AddAttributeError(at, "Invalid Destination", "Set exactly one of queue and exchange. Without destination each message goes "+
+			"back to the queue that it failed in.")
 	case to.Queue != "" && to.Queue == a.queue.ValueString():
 		diags.AddAttributeError(at.AtName("queue"), "Invalid Destination", fmt.Sprintf("The messages are in queue %q already.", to.Queue))
 	}
 }
 
 // run does the work. progress may be nil.
-func (k kind) run(ctx context.Context, data *run.Data, a arguments, progress func(string), diags *diag.Diagnostics) (messages.Outcome, bool) {
+func (k kind) run(
+	ctx context.Context, data *run.Data, a arguments, progress func(string), diags *diag.Diagnostics,
+) (messages.Outcome, bool) {
 	k.check(a, diags)
 	if diags.HasError() || !run.KnowsBroker(data, diags) || !run.KnowsVHost(a.vhost, diags) {
 		return messages.Outcome{}, false
@@ -131,7 +135,8 @@ func (k kind) run(ctx context.Context, data *run.Data, a arguments, progress fun
 	}
 	if outcome.WithoutOrigin > 0 {
 		diags.AddAttributeWarning(path.Root("queue"), "Messages Without a Known Origin",
-			fmt.Sprintf("%s of queue %q stay there: they do not tell in which queue they failed, or that queue is gone. Give a destination to move them.", number(outcome.WithoutOrigin), queue))
+			fmt.Sprintf("%s of queue %q stay there: they do not tell in which queue they failed, or that queue is gone. Give a "+
+				"destination to move them.", number(outcome.WithoutOrigin), queue))
 	}
 	if outcome.Changed > 0 {
 		became := "moved without it; set strict = true to keep such messages where they are"
@@ -139,7 +144,8 @@ func (k kind) run(ctx context.Context, data *run.Data, a arguments, progress fun
 			became = "stay there"
 		}
 		diags.AddAttributeWarning(path.Root("queue"), "Messages Not Moved Unchanged",
-			fmt.Sprintf("%s of queue %q have a user_id of another user, a CC or BCC header, or sections of AMQP 1.0, which a redrive loses. They %s.", number(outcome.Changed), queue, became))
+			fmt.Sprintf("%s of queue %q have a user_id of another user, a CC or BCC header, or sections of AMQP 1.0, which a redrive "+
+				"loses. They %s.", number(outcome.Changed), queue, became))
 	}
 	if outcome.RefusedCount > 0 {
 		diags.AddAttributeWarning(path.Root("queue"), "Messages Refused",

@@ -41,8 +41,10 @@ func (r *messagesResource) Metadata(_ context.Context, req resource.MetadataRequ
 func (r *messagesResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		Version: 1,
-		MarkdownDescription: r.kind.description() + "\n\nIt runs when the resource is created, and again whenever an argument or one of `triggers` changes, by a replacement. " +
-			"A destroy does nothing to messages. With Terraform 1.14 or later the action of the same name does the same without a place in the state.",
+		MarkdownDescription: r.kind.description() + "\n\nIt runs when the resource is created, and again whenever an argument or one of " +
+			"`triggers` changes, by a replacement. " +
+			"A destroy does nothing to messages. With Terraform 1.14 or later the action of the same name does the same without a place " +
+			"in the state.",
 		Attributes: map[string]schema.Attribute{},
 	}
 	for name, attribute := range r.configurable() {

@@ -23,7 +23,8 @@ func NewResource() resource.Resource {
 		New:       func() lifecycle.Model { return &model{} },
 		Upgraders: upgrade.Upgraders(from0),
 		Identity: lifecycle.Identity{
-			Parts: []lifecycle.Part{{Name: "tiers", Description: "Name of the retry tiers."}, {Name: "queue", Description: "Name of the queue."}},
+			Parts: []lifecycle.Part{{Name: "tiers", Description: "Name of the retry tiers."}, {Name: "queue", Description: "Name of the " +
+				"queue."}},
 			VHost: "Virtual host of the tiers and the queue", Example: "retries/orders@/",
 		},
 		Words: lifecycle.Words{

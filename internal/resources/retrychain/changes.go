@@ -27,7 +27,8 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 		changes = append(changes, lifecycle.Change{
 			Attribute: change.attribute, Reason: change.reason,
 			Instead: fmt.Sprintf("%s would have to be deleted and declared again, and messages that arrive in between would be lost. "+
-				"Undo the change, or make it by hand without a gap: add a chain of another name with the new value, move publishers and then consumers to %s, "+
+				"Undo the change, or make it by hand without a gap: add a chain of another name with the new value, move publishers and "+
+				"then consumers to %s, "+
 				"and remove this chain when its queues are empty.", what, queue),
 		})
 	}
@@ -73,14 +74,17 @@ func immutableChanges(a, b retry.Chain) []immutable {
 		{"parking_queue.name", "parked messages stay in the queue of the old name", a.Parking.Name, b.Parking.Name},
 	}
 	if a.SameDesign(b) && a.FailedToProcess() {
-		candidates = append(candidates, immutable{"count_header", "messages that are under way count in the header of before", a.CountHeader, b.CountHeader})
+		candidates = append(candidates, immutable{"count_header", "messages that are under way count in the header of before",
+			a.CountHeader, b.CountHeader})
 	}
 	if a.DelaysAreArguments() && b.DelaysAreArguments() {
-		candidates = append(candidates, immutable{"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which RabbitMQ fixes when the queue is declared", a.Delays, b.Delays})
+		candidates = append(candidates, immutable{"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which " +
+			"RabbitMQ fixes when the queue is declared", a.Delays, b.Delays})
 	}
 	if !a.Work.Existing && !b.Work.Existing {
 		if a.SameFamily(b) && (!a.DelaysAreArguments() || slices.Equal(a.Delays, b.Delays)) { // else it follows from these
-			candidates = append(candidates, immutable{"work_queue.delivery_limit", workArgument, a.Work.DeliveryLimit, b.Work.DeliveryLimit})
+			candidates = append(candidates, immutable{"work_queue.delivery_limit", workArgument, a.Work.DeliveryLimit,
+				b.Work.DeliveryLimit})
 		}
 		after := b.Work.Settings()
 		for i, s := range a.Work.Settings() {
@@ -90,7 +94,9 @@ func immutableChanges(a, b retry.Chain) []immutable {
 	}
 	if !a.Parking.Existing && !b.Parking.Existing {
 		candidates = append(candidates,
-			immutable{"parking_queue.message_ttl", "it is an argument of the parking queue, which RabbitMQ fixes when the queue is declared", a.Parking.MessageTTL, b.Parking.MessageTTL})
+			immutable{"parking_queue.message_ttl",
+				"it is an argument of the parking queue, which RabbitMQ fixes when the queue is declared", a.Parking.MessageTTL,
+				b.Parking.MessageTTL})
 	}
 	var changed []immutable
 	for _, c := range candidates {
@@ -107,7 +113,8 @@ func strategyReason(a, b retry.Chain) string {
 		return "messages that are under way are counted and moved by the processes of before"
 	}
 	if a.Work.Existing {
-		return "the exchanges that its messages go through have other arguments with the other strategy, which RabbitMQ fixes when they are declared, and messages that wait in a tier still need those of before"
+		return "the exchanges that its messages go through have other arguments with the other strategy, which RabbitMQ fixes when they " +
+			"are declared, and messages that wait in a tier still need those of before"
 	}
 	return "the work queue dead-letters to another exchange, or by other arguments, which RabbitMQ fixes when it is declared"
 }

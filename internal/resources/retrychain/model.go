@@ -121,7 +121,8 @@ func (m *model) Names() []types.String { return []types.String{m.Name} }
 func (m *model) DrainingTiers() *types.List { return &m.Draining }
 
 func (m *model) Known() bool {
-	return values.Known(m.Name, m.Delays, m.VHost, m.Strategy, m.CountHeader, m.QueueType, m.DeadLetterStrategy, m.withLimit(types.Int64Null()),
+	return values.Known(m.Name, m.Delays, m.VHost, m.Strategy, m.CountHeader, m.QueueType, m.DeadLetterStrategy,
+		m.withLimit(types.Int64Null()),
 		m.ParkingQueue, m.Policy)
 }
 
@@ -166,7 +167,8 @@ func (m *model) chain() retry.Chain {
 		Work:               m.workQueue().domain(),
 	}
 	p := m.parkingQueue()
-	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), Existing: attribute.IsApplication(p.Ownership), MessageTTL: values.DurationOf(p.MessageTTL)}
+	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), Existing: attribute.IsApplication(p.Ownership),
+		MessageTTL: values.DurationOf(p.MessageTTL)}
 	c.Policy = attribute.ChainPolicy.Settings(m.Policy)
 	return c
 }
@@ -207,13 +209,16 @@ func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilit
 	var contradiction *retry.NotAChainError
 	switch {
 	case errors.As(err, &contradiction):
-		return &lifecycle.ImportError{Title: "Not a Retry Chain", Text: fmt.Sprintf("The objects named after %q in virtual host %q cannot be a retry chain: %s. "+
-			"Import only what has the form of a chain; for another topology, declare a chain of another name and move publishers and consumers.",
+		return &lifecycle.ImportError{Title: "Not a Retry Chain", Text: fmt.Sprintf("The objects named after %q in virtual host %q "+
+			"cannot be a retry chain: %s. "+
+			"Import only what has the form of a chain; for another topology, declare a chain of another name and move publishers and "+
+			"consumers.",
 			name, vhost, contradiction.Reason)}
 	case errors.Is(err, retry.ErrNoChain):
 		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
 			"Virtual host %q holds no object of a retry chain named %q: no exchange %s.retry, %s.parking or %s.redrive and no tier. "+
-				"Check the name, or create the chain instead of importing it. For a queue that an application declares, create a chain with "+
+				"Check the name, or create the chain instead of importing it. For a queue that an application declares, create a chain "+
+				"with "+
 				"work_queue = { ownership = \"application\" }.", vhost, name, name, name, name)}
 	}
 	f.Features = features
@@ -247,7 +252,8 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 		if b.RoutingKey != "" {
 			key = types.StringValue(b.RoutingKey)
 		}
-		bindings = append(bindings, bindingModel{Exchange: types.StringValue(b.Exchange), RoutingKey: key, Arguments: values.ArgumentsValue(b.Arguments)}.object())
+		bindings = append(bindings, bindingModel{Exchange: types.StringValue(b.Exchange), RoutingKey: key,
+			Arguments: values.ArgumentsValue(b.Arguments)}.object())
 	}
 	overflow := types.StringNull()
 	if w.Overflow != "" {

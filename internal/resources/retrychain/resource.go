@@ -29,8 +29,9 @@ func NewResource() resource.Resource {
 			Title: "Chain", Noun: "chain", This: "this chain",
 			NotCreated: "Chain Not Created", NotUpdated: "Chain Not Updated", NotDeleted: "Chain Not Deleted",
 			InUse: "Chain in Use", Full: "Chain Holds Messages", Exists: "Chain Already Exists",
-			Conflict: "If a queue belongs to an application, set work_queue.ownership or parking_queue.ownership = \"application\": the chain then uses it as it is.",
-			Empty:    "Consume or move the messages, stop the consumers",
+			Conflict: "If a queue belongs to an application, set work_queue.ownership or parking_queue.ownership = \"application\": the " +
+				"chain then uses it as it is.",
+			Empty: "Consume or move the messages, stop the consumers",
 		},
 	})
 }

@@ -67,7 +67,8 @@ func (s subject) Needs() []lifecycle.Need {
 	}
 	for i, b := range s.Work.Bindings {
 		attribute := fmt.Sprintf("work_queue.bindings[%d].exchange", i)
-		needs = append(needs, lifecycle.Need{Attribute: attribute, Kind: topology.KindExchange, Name: b.Exchange, Summary: "Source Exchange Not Found"})
+		needs = append(needs, lifecycle.Need{Attribute: attribute, Kind: topology.KindExchange, Name: b.Exchange,
+			Summary: "Source Exchange Not Found"})
 	}
 	return needs
 }
@@ -125,6 +126,8 @@ func (s subject) Blockers(in, actual *topology.Topology, _ bool) string {
 	if len(sources) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("others use the parking queue %q of the chain %q: the exchanges %s lead to it. Nothing was changed. Remove those chains or bindings first, "+
-		"or hand the queue over: set parking_queue.ownership = \"application\" here, apply, and then destroy", s.Parking.Name, s.Name, strings.Join(sources, ", "))
+	return fmt.Sprintf("others use the parking queue %q of the chain %q: the exchanges %s lead to it. Nothing was changed. Remove those "+
+		"chains or bindings first, "+
+		"or hand the queue over: set parking_queue.ownership = \"application\" here, apply, and then destroy", s.Parking.Name, s.Name,
+		strings.Join(sources, ", "))
 }

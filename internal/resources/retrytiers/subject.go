@@ -78,6 +78,7 @@ func (s subject) Blockers(in, _ *topology.Topology, _ bool) string {
 	if len(attached) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("These are attached to it:\n\n  %s\n\nNothing was changed. Without the tiers their rejected messages would be lost. Detach them first.",
+	return fmt.Sprintf("These are attached to it:\n\n  %s\n\nNothing was changed. Without the tiers their rejected messages would be "+
+		"lost. Detach them first.",
 		strings.Join(attached, "\n  "))
 }
