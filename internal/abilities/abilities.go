@@ -87,7 +87,7 @@ var (
 	})
 )
 
-// ClassicConsumerTimeout: 4.3 refuses the argument for classic queues.
+// ClassicConsumerTimeout is that of classic queues: 4.3 refuses the argument for classic queues.
 var ClassicConsumerTimeout = add(Ability{
 	In:     between("3.12.0", "4.3.0"),
 	Does:   "takes a consumer timeout for a classic queue",

@@ -31,22 +31,25 @@ func (delayKey) Metadata(_ context.Context, _ function.MetadataRequest, resp *fu
 func (delayKey) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Routing key for a delay and a destination of a delay network.",
-		MarkdownDescription: "Returns the routing key with which a message has to be published to the exchange of a delay network, so that it reaches the destination after the delay. " +
-			"The key is the delay in units, rounded up, as a binary number with one digit per level, and the name of the destination, separated by dots: with 4 levels and a unit of one second, " +
-			"5 seconds to `orders` are `0.1.0.1.orders`.",
+		MarkdownDescription: "Returns the routing key with which a message has to be published to the exchange of a delay network, so " +
+			"that it reaches the destination after the delay. The key is the delay in units, rounded up, as a binary number with one " +
+			"digit per level, and the name of the destination, separated by dots: with 4 levels and a unit of one second, 5 seconds to " +
+			"`orders` are `0.1.0.1.orders`.",
 		Parameters: []function.Parameter{
 			function.ObjectParameter{
-				Name:                "network",
-				AttributeTypes:      map[string]attr.Type{"unit": types.StringType, "levels": types.NumberType},
-				MarkdownDescription: "The resource `rabbitmq_delay_network`, or an object with its `unit` and `levels`, such as `{ unit = \"1s\", levels = 28 }`.",
+				Name:           "network",
+				AttributeTypes: map[string]attr.Type{"unit": types.StringType, "levels": types.NumberType},
+				MarkdownDescription: "The resource `rabbitmq_delay_network`, or an object with its `unit` and `levels`, such as `{ unit " +
+					"= \"1s\", levels = 28 }`.",
 			},
 			function.StringParameter{
 				Name:                "delay",
 				MarkdownDescription: "Delay, such as `\"90s\"`: 0 to the maximum delay of the network, and not over ten years.",
 			},
 			function.StringParameter{
-				Name:                "destination",
-				MarkdownDescription: "Name of the destination. Dots are allowed, the words `*` and `#` are not. At most 255 bytes less 2 per level.",
+				Name: "destination",
+				MarkdownDescription: "Name of the destination. Dots are allowed, the words `*` and `#` are not. " +
+					"At most 255 bytes less 2 per level.",
 			},
 		},
 		Return: function.StringReturn{},

@@ -19,9 +19,10 @@ func (exponentialBackoff) Metadata(_ context.Context, _ function.MetadataRequest
 func (exponentialBackoff) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Delays that grow by a factor.",
-		MarkdownDescription: "Returns the delays `initial`, `initial * factor`, `initial * factor²` and so on, none longer than `maximum`, for the " +
-			"argument `delays` of a retry chain. Each product is computed exactly and then rounded down to whole milliseconds. There is no " +
-			"jitter: the same arguments always give the same delays, written with the largest units first (`\"1m30s\"`, not `\"90s\"`).",
+		MarkdownDescription: "Returns the delays `initial`, `initial * factor`, `initial * factor²` and so on, none longer than " +
+			"`maximum`, for the argument `delays` of a retry chain. Each product is computed exactly and then rounded down to whole " +
+			"milliseconds. There is no jitter: the same arguments always give the same delays, written with the largest units first " +
+			"(`\"1m30s\"`, not `\"90s\"`).",
 		Parameters: []function.Parameter{
 			initialParameter,
 			function.NumberParameter{

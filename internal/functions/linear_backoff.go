@@ -19,9 +19,9 @@ func (linearBackoff) Metadata(_ context.Context, _ function.MetadataRequest, res
 func (linearBackoff) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Delays that grow by a step.",
-		MarkdownDescription: "Returns the delays `initial`, `initial + step`, `initial + 2 * step` and so on, none longer than `maximum`, for the " +
-			"argument `delays` of a retry chain. There is no jitter: the same arguments always give the same delays, written with the largest " +
-			"units first (`\"1m30s\"`, not `\"90s\"`).",
+		MarkdownDescription: "Returns the delays `initial`, `initial + step`, `initial + 2 * step` and so on, none longer than " +
+			"`maximum`, for the argument `delays` of a retry chain. There is no jitter: the same arguments always give the same delays, " +
+			"written with the largest units first (`\"1m30s\"`, not `\"90s\"`).",
 		Parameters: []function.Parameter{
 			initialParameter,
 			function.StringParameter{

@@ -5,8 +5,9 @@ import "github.com/hashicorp/terraform-plugin-framework/function"
 // The parameters that both back-off functions have.
 var (
 	initialParameter = function.StringParameter{
-		Name:                "initial",
-		MarkdownDescription: "Delay before the first retry, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`: 0 to ten years (`\"87600h\"`) in whole milliseconds.",
+		Name: "initial",
+		MarkdownDescription: "Delay before the first retry, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`: 0 to ten years (`\"87600h\"`) " +
+			"in whole milliseconds.",
 	}
 	maximumParameter = function.StringParameter{
 		Name:                "maximum",

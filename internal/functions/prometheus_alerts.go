@@ -40,9 +40,10 @@ type alertChain struct {
 }
 
 var alertChainType = types.ObjectType{AttrTypes: map[string]attr.Type{
-	"name": types.StringType, "vhost": types.StringType, "strategy": types.StringType, "queue_type": types.StringType, "dead_letter_strategy": types.StringType,
-	"work_queue":    types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType}},
-	"parking_queue": types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType, "ownership": types.StringType}},
+	"name": types.StringType, "vhost": types.StringType, "strategy": types.StringType, "queue_type": types.StringType,
+	"dead_letter_strategy": types.StringType,
+	"work_queue":           types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType}},
+	"parking_queue":        types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType, "ownership": types.StringType}},
 	"tiers": types.ListType{ElemType: types.ObjectType{AttrTypes: map[string]attr.Type{
 		"delay": types.StringType, "queue": types.StringType,
 	}}},
@@ -58,7 +59,8 @@ func (prometheusAlerts) Definition(_ context.Context, _ function.DefinitionReque
 		MarkdownDescription: prometheusAlertsDescription,
 		Parameters: []function.Parameter{function.ListParameter{
 			Name: "chains", ElementType: alertChainType,
-			MarkdownDescription: "The resources `rabbitmq_retry_chain`, such as `[rabbitmq_retry_chain.orders]` or `values(rabbitmq_retry_chain.all)`. Their order does not matter.",
+			MarkdownDescription: "The resources `rabbitmq_retry_chain`, such as `[rabbitmq_retry_chain.orders]` or " +
+				"`values(rabbitmq_retry_chain.all)`. Their order does not matter.",
 		}},
 		VariadicParameter: function.MapParameter{
 			Name: "options", ElementType: types.StringType,
@@ -68,20 +70,25 @@ func (prometheusAlerts) Definition(_ context.Context, _ function.DefinitionReque
 	}
 }
 
-const prometheusAlertsDescription = "Returns a rule file for Prometheus, in YAML, with one group. Write it where Prometheus looks for rules, for example with " +
-	"`terraform output -raw`.\n\n" +
+const prometheusAlertsDescription = "Returns a rule file for Prometheus, in YAML, with one group. Write it where Prometheus looks for " +
+	"rules, for example with `terraform output -raw`.\n\n" +
 	"| alert | when |\n|---|---|\n" +
 	"| `RabbitMQParkingNotEmpty` | a parking queue holds messages |\n" +
 	"| `RabbitMQParkingGrowing` | a parking queue has been growing for the time `growing` |\n" +
 	"| `RabbitMQParkingNotEmptied` | a parking queue has not been empty for the time `age` |\n" +
-	"| `RabbitMQParkingMessageOld` | the oldest message of a parking queue was published longer ago than `age`. Only for parking queues that are classic or belong to others: RabbitMQ exports no age for quorum queues, and for classic queues only that of messages whose publisher sets the property `timestamp` |\n" +
-	"| `RabbitMQRetryTierStuck` | a tier holds messages, and for its delay and `slack` there were at no scrape fewer than at the one before |\n" +
-	"| `RabbitMQDeadLettersBlocked` | a work queue or tier with `at-least-once` holds dead letters that their target does not take (messages above ready and unacknowledged), and for the time `blocked` they were at no scrape fewer than at the one before. Not for the work queue of strategy `delayed_retry`, which holds back messages itself |\n\n" +
+	"| `RabbitMQParkingMessageOld` | the oldest message of a parking queue was published longer ago than `age`. Only for parking queues " +
+	"that are classic or belong to others: RabbitMQ exports no age for quorum queues, and for classic queues only that of messages whose " +
+	"publisher sets the property `timestamp` |\n" +
+	"| `RabbitMQRetryTierStuck` | a tier holds messages, and for its delay and `slack` there were at no scrape fewer than at the one " +
+	"before |\n" +
+	"| `RabbitMQDeadLettersBlocked` | a work queue or tier with `at-least-once` holds dead letters that their target does not take " +
+	"(messages above ready and unacknowledged), and for the time `blocked` they were at no scrape fewer than at the one before. Not for " +
+	"the work queue of strategy `delayed_retry`, which holds back messages itself |\n\n" +
 	"A parking queue that several of the chains share has its alerts once. Every alert has the labels `vhost`, `queue` and `severity`. " +
-	"The metrics come from the plugin `rabbitmq_prometheus`, per queue: from the path `/metrics/detailed` with the families `queue_coarse_metrics` and `queue_metrics`, or from `/metrics/per-object`. " +
-	"The total at `/metrics` has no queues.\n\n" +
-	"RabbitMQ counts no messages that leave a tier, so `RabbitMQRetryTierStuck` looks at the number of messages in it. Failures that come in so evenly that as many messages enter a tier as leave it " +
-	"between any two scrapes look as if it were stuck.\n\n" +
+	"The metrics come from the plugin `rabbitmq_prometheus`, per queue: from the path `/metrics/detailed` with the families " +
+	"`queue_coarse_metrics` and `queue_metrics`, or from `/metrics/per-object`. The total at `/metrics` has no queues.\n\n" +
+	"RabbitMQ counts no messages that leave a tier, so `RabbitMQRetryTierStuck` looks at the number of messages in it. Failures that " +
+	"come in so evenly that as many messages enter a tier as leave it between any two scrapes look as if it were stuck.\n\n" +
 	"Options, all of them strings:\n\n" +
 	"- `endpoint` `\"detailed\"` or `\"per-object\"`, the path that Prometheus scrapes. Default: `\"detailed\"`.\n" +
 	"- `matchers` Further label matchers, such as `job=\"rabbitmq\"`. Default: none.\n" +
@@ -168,7 +175,10 @@ func (a *arguments) alertOptions(ctx context.Context, given []types.Map) alerts.
 		a.refuse(1, "an option must not be null")
 		return o
 	}
-	durations := map[string]*time.Duration{"growing": &o.Growing, "blocked": &o.Blocked, "slack": &o.Slack, "age": &o.Age, "window": &o.Window}
+	durations := map[string]*time.Duration{
+		"growing": &o.Growing, "blocked": &o.Blocked, "slack": &o.Slack,
+		"age": &o.Age, "window": &o.Window,
+	}
 	texts := map[string]func(string){
 		"endpoint": func(text string) { o.Prefix = a.endpoint(text) },
 		"matchers": func(text string) { o.Matchers = a.matchers(text) },
@@ -223,7 +233,8 @@ func (a *arguments) endpoint(text string) string {
 }
 
 // matcherList is what PromQL takes between braces.
-var matcherList = regexp.MustCompile(`^\s*[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*"(\\.|[^"\\\n])*"(\s*,\s*[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*"(\\.|[^"\\\n])*")*\s*$`)
+var matcherList = regexp.MustCompile(`^\s*[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*"(\\.|[^"\\\n])*"` +
+	`(\s*,\s*[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*"(\\.|[^"\\\n])*")*\s*$`)
 
 func (a *arguments) matchers(text string) string {
 	if text != "" && !matcherList.MatchString(text) {

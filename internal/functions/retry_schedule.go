@@ -32,19 +32,19 @@ func (retrySchedule) Metadata(_ context.Context, _ function.MetadataRequest, res
 func (retrySchedule) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "When each attempt of a retry chain happens.",
-		MarkdownDescription: "Returns one object for each attempt that a message gets in a retry chain with these delays, one more than there are " +
-			"delays:\n\n" +
+		MarkdownDescription: "Returns one object for each attempt that a message gets in a retry chain with these delays, one more than " +
+			"there are delays:\n\n" +
 			"- `attempt` (Number) 1 for the first delivery, 2 for the first retry and so on.\n" +
 			"- `wait` (String) Delay right before this attempt, `\"0s\"` for the first.\n" +
 			"- `elapsed` (String) Sum of the delays since the first attempt.\n\n" +
-			"These are the earliest times. The time that the consumer takes, and the time that a message spends in a work queue that is not empty, " +
-			"come on top.",
+			"These are the earliest times. The time that the consumer takes, and the time that a message spends in a work queue that is " +
+			"not empty, come on top.",
 		Parameters: []function.Parameter{
 			function.ListParameter{
 				Name:        "delays",
 				ElementType: types.StringType,
-				MarkdownDescription: "Delays of the chain, in order, such as `[\"5s\", \"30s\", \"5m\"]`: at most 50, each 0 to ten years in whole " +
-					"milliseconds, together at most 292 years.",
+				MarkdownDescription: "Delays of the chain, in order, such as `[\"5s\", \"30s\", \"5m\"]`: at most 50, each 0 to ten " +
+					"years in whole milliseconds, together at most 292 years.",
 			},
 		},
 		Return: function.ListReturn{ElementType: attemptType},

@@ -45,8 +45,10 @@ type Drain struct {
 // NewDrain begins a drain of tiers of the chain into which nothing leads any
 // more. subject names the chain for people, such as `The chain "orders"`.
 func NewDrain(client *broker.Client, subject, vhost string, c retry.Chain, f retry.Features, retired []retry.Tier) *Drain {
-	return &Drain{client: client, subject: subject, vhost: vhost, chain: c, features: f, left: retired, counts: map[string]broker.Counts{},
-		began: time.Now()}
+	return &Drain{
+		client: client, subject: subject, vhost: vhost, chain: c, features: f, left: retired, counts: map[string]broker.Counts{},
+		began: time.Now(),
+	}
 }
 
 // Run returns false when a tier was removed only in part. Tiers that are left

@@ -42,8 +42,10 @@ func (i Identity) Schema() identityschema.Schema {
 			"without one."},
 	}
 	for _, p := range i.Parts {
-		attributes[p.Name] = identityschema.StringAttribute{OptionalForImport: p.Optional, RequiredForImport: !p.Optional,
-			Description: p.Description}
+		attributes[p.Name] = identityschema.StringAttribute{
+			OptionalForImport: p.Optional, RequiredForImport: !p.Optional,
+			Description: p.Description,
+		}
 	}
 	return identityschema.Schema{Attributes: attributes}
 }

@@ -136,7 +136,8 @@ func queueError(ctx context.Context, queue string, err error) error {
 // Patience returns a context that ends with an [UnavailableError] if the queue has not
 // answered after the given time.
 func Patience(ctx context.Context, queue string, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, limit, &UnavailableError{Queue: queue, Answer: fmt.Sprintf("no answer within %s", limit), Silent: true})
+	silent := &UnavailableError{Queue: queue, Answer: fmt.Sprintf("no answer within %s", limit), Silent: true}
+	return context.WithTimeoutCause(ctx, limit, silent)
 }
 
 // Dialer holds the settings of connections to one broker.

@@ -102,7 +102,8 @@ var ErrNotDelivered = errors.New("the queue has messages, but the broker does no
 // ErrRevoked says that the broker has cancelled the consumer and taken back what
 // it had delivered, as RabbitMQ 4.3 does after the consumer timeout of a quorum
 // queue. What was not acknowledged is in the queue again.
-var ErrRevoked = errors.New("the broker cancelled the consumer and took back what it had delivered; the queue's consumer timeout may be too short")
+var ErrRevoked = errors.New("the broker cancelled the consumer and took back what it had delivered; the queue's consumer timeout may be " +
+	"too short")
 
 // ErrHeldTooLong says that a pass cannot be renewed, see [Pass.Renew].
 var ErrHeldTooLong = errors.New("reading the messages that stay takes longer than the queue's consumer timeout allows; raise it")

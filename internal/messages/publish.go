@@ -226,7 +226,8 @@ func (p *redriver) publish(ctx context.Context, batch []outgoing) (fate, error) 
 	confirms := make([]*amqp.DeferredConfirmation, 0, len(batch))
 	var failed error
 	for _, m := range batch {
-		confirm, err := p.channel.PublishWithDeferredConfirmWithContext(ctx, m.route.Exchange, m.key(), true, false, p.redriven(m, time.Now()))
+		message := p.redriven(m, time.Now())
+		confirm, err := p.channel.PublishWithDeferredConfirmWithContext(ctx, m.route.Exchange, m.key(), true, false, message)
 		if err != nil {
 			failed = p.notTaken(err)
 			break
@@ -237,7 +238,9 @@ func (p *redriver) publish(ctx context.Context, batch []outgoing) (fate, error) 
 }
 
 // sort waits for the confirms and tells apart what was taken.
-func (p *redriver) sort(ctx context.Context, batch []outgoing, confirms []*amqp.DeferredConfirmation, failed error, headway func()) (fate, error) {
+func (p *redriver) sort(
+	ctx context.Context, batch []outgoing, confirms []*amqp.DeferredConfirmation, failed error, headway func(),
+) (fate, error) {
 	var taken, unknown []outgoing
 	at := batch[0].route
 	for i, c := range confirms {

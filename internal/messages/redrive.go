@@ -137,11 +137,13 @@ type Refusal struct {
 var ErrNotTaken = errors.New("the broker did not take the messages; the destination may be full and reject what is published")
 
 // ErrNotConfirmed says that the broker did not answer in time.
-var ErrNotConfirmed = fmt.Errorf("the broker confirmed nothing within %s; the destination may be without a leader or recovering; try again when it is well", confirmPatience)
+var ErrNotConfirmed = fmt.Errorf("the broker confirmed nothing within %s; the destination may be without a leader or recovering; try "+
+	"again when it is well", confirmPatience)
 
 // ErrUnknownReturn says that the broker returned a message that is none of those
 // that were published, because something rewrote it.
-var ErrUnknownReturn = errors.New("the broker returned a message that does not look like any of those published; a message interceptor or plugin may rewrite messages")
+var ErrUnknownReturn = errors.New("the broker returned a message that does not look like any of those published; a message interceptor " +
+	"or plugin may rewrite messages")
 
 // Redrive moves messages of the queue to where options.Route says. It publishes
 // a batch with confirms and as mandatory, acknowledges it, and waits until the
@@ -221,7 +223,9 @@ type run struct {
 	handled []Parked
 }
 
-func (s *Session) work(ctx context.Context, queue string, options RedriveOptions, handle handler, loses func(outgoing) bool) (Outcome, error) {
+func (s *Session) work(
+	ctx context.Context, queue string, options RedriveOptions, handle handler, loses func(outgoing) bool,
+) (Outcome, error) {
 	pass, err := s.Pass(ctx, queue, PassOptions{First: options.first(), Most: RedriveBatch})
 	if err != nil {
 		return Outcome{}, err
@@ -340,7 +344,8 @@ func (r *run) add(ctx context.Context, m Parked) error {
 	route, known := r.options.Route(m.Message)
 	switch {
 	case r.loses != nil && m.Illegible():
-		r.refuse(Refusal{ID: m.ID(), Position: m.Position, Reason: "its headers cannot be read: they are nested too deep or have too many elements"})
+		r.refuse(Refusal{ID: m.ID(), Position: m.Position, Reason: "its headers cannot be read: they are nested too deep or have too " +
+			"many elements"})
 		return nil
 	case !known:
 		r.outcome.WithoutOrigin++

@@ -54,7 +54,8 @@ func Unsafe(q topology.Queue, effective topology.Arguments, modern bool) error {
 	if !modern {
 		remedy = "Remove the policy that sets the limit. If it is an argument, move all messages to a queue without one."
 	}
-	return refuse(remedy, "it has a delivery limit of %d, every look counts as a delivery, and the broker removes a message that goes over the limit", limit)
+	return refuse(remedy,
+		"it has a delivery limit of %d, every look counts as a delivery, and the broker removes a message that goes over the limit", limit)
 }
 
 // deliveryLimitOf returns the delivery limit of a quorum queue. Before 4.0 there

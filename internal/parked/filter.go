@@ -27,8 +27,10 @@ import (
 // other's attributes.
 func FilterAttribute() schema.SingleNestedAttribute {
 	text := func(description string) schema.StringAttribute {
-		return schema.StringAttribute{Optional: true, MarkdownDescription: description,
-			Validators: []validator.String{stringvalidator.LengthAtLeast(1)}}
+		return schema.StringAttribute{
+			Optional: true, MarkdownDescription: description,
+			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+		}
 	}
 	return schema.SingleNestedAttribute{
 		Optional:            true,
@@ -49,8 +51,10 @@ func FilterAttribute() schema.SingleNestedAttribute {
 			"message_ids": schema.ListAttribute{
 				Optional: true, ElementType: types.StringType,
 				MarkdownDescription: "Message ids, the AMQP property, as their publishers set them.",
-				Validators: []validator.List{listvalidator.SizeAtLeast(1),
-					listvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
+				Validators: []validator.List{
+					listvalidator.SizeAtLeast(1),
+					listvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1)),
+				},
 			},
 			"min_attempts": schema.Int64Attribute{
 				Optional: true, MarkdownDescription: "Least number of attempts before the message failed for good.",

@@ -88,7 +88,8 @@ func (c Chain) tiersOnBroker(in *topology.Topology) []Tier {
 		for _, name := range in.QueuesWithPrefix(prefix) {
 			label := name[len(prefix):]
 			q, _ := in.Queue(name)
-			if tier := other.tier(label, labelDelay(label)); isLabel(label) && q.Arguments.String(topology.DeadLetterExchange) == tier.Return {
+			tier := other.tier(label, labelDelay(label))
+			if isLabel(label) && q.Arguments.String(topology.DeadLetterExchange) == tier.Return {
 				tiers = append(tiers, tier)
 			}
 		}

@@ -168,7 +168,8 @@ func (a Attachment) Problems() []Problem {
 	c.checkName(&p, "tiers", "The name of the tiers", a.Tiers)
 	c.checkName(&p, "queue", "The queue's name", a.Work.Name)
 	if strings.HasPrefix(a.Work.Name, a.Tiers+".retry.") || a.Work.Name == NewShared(a.Tiers).Parking.Name {
-		p.errorf("queue", "Queue of the Tiers", "%q is a queue of the shared tiers %q, or has the name of one. Attach work queues only.", a.Work.Name, a.Tiers)
+		p.errorf("queue", "Queue of the Tiers",
+			"%q is a queue of the shared tiers %q, or has the name of one. Attach work queues only.", a.Work.Name, a.Tiers)
 	}
 	if a.Work.Existing {
 		a.checkForeign(&p)
@@ -176,7 +177,8 @@ func (a Attachment) Problems() []Problem {
 	}
 	c.checkKind(&p)
 	if l := a.Work.DeliveryLimit; l != nil && a.QueueType == topology.Classic {
-		p.errorf("delivery_limit", "Delivery Limit Needs Quorum Queues", "Classic queues have no delivery limit. Leave delivery_limit out, or set queue_type = \"quorum\".")
+		p.errorf("delivery_limit", "Delivery Limit Needs Quorum Queues",
+			"Classic queues have no delivery limit. Leave delivery_limit out, or set queue_type = \"quorum\".")
 	}
 	a.checkArguments(&p)
 	return p
@@ -192,7 +194,8 @@ func (a Attachment) checkForeign(p *problems) {
 	} {
 		if setting.set {
 			p.errorf(setting.attribute, "Queue Belongs to Others",
-				"With ownership = \"application\" the queue %q is neither declared nor changed here. Set this where the queue is declared, and leave it out here.", a.Work.Name)
+				"With ownership = \"application\" the queue %q is neither declared nor changed here. Set this where the queue is "+
+					"declared, and leave it out here.", a.Work.Name)
 		}
 	}
 }
@@ -231,7 +234,8 @@ func (a Attachment) ExistingProblems(in *topology.Topology, f Features) []Proble
 	c := a.chain()
 	var contradiction *NotAChainError
 	if _, _, err := ReadShared(a.Tiers, in, abilities.Version{}); errors.As(err, &contradiction) {
-		p.errorf("tiers", "No Shared Tiers", "The objects of %s. A retry chain has one work queue of its own, and no other can be attached to it.", contradiction.Reason)
+		p.errorf("tiers", "No Shared Tiers",
+			"The objects of %s. A retry chain has one work queue of its own, and no other can be attached to it.", contradiction.Reason)
 		return p
 	}
 	q, exists := in.Queue(a.Work.Name)
@@ -258,8 +262,9 @@ func (a Attachment) checkFull(p *problems, candidates []topology.Arguments, q to
 	atLeastOnce := q.Type == topology.Quorum && a.DeadLetterStrategy == AtLeastOnce
 	if slices.ContainsFunc(candidates, refuses) || atLeastOnce && slices.ContainsFunc(candidates, limited) {
 		p.warnf("queue", "A Full Queue Holds Up the Tiers",
-			"The queue %q has a length limit and refuses messages when it is full. Tiers that dead-letter at least once keep a refused message and offer it again after 180 seconds; 32 of them "+
-				"hold up the messages of every attached queue. Tiers that dead-letter at most once lose it. Remove the limit.", q.Name)
+			"The queue %q has a length limit and refuses messages when it is full. Tiers that dead-letter at least once keep a refused "+
+				"message and offer it again after 180 seconds; 32 of them hold up the messages of every attached queue. Tiers that "+
+				"dead-letter at most once lose it. Remove the limit.", q.Name)
 	}
 }
 

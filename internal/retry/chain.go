@@ -232,15 +232,6 @@ func (c Chain) isTier(t Tier) bool { return c.design().Tier != nil && c.tier(t.L
 // Attempts is how often a message that always fails is delivered.
 func (c Chain) Attempts() int { return len(c.Delays) + 1 }
 
-// TotalDelay is the sum of all waits.
-func (c Chain) TotalDelay() time.Duration {
-	var total time.Duration
-	for _, delay := range c.Delays {
-		total += delay
-	}
-	return total
-}
-
 // RetryExchange is the dead-letter exchange of the work queue.
 func (c Chain) RetryExchange() string { return c.Name + ".retry" }
 

@@ -70,8 +70,9 @@ func (c Chain) checkExchangeType(types []string, f Features) []Problem {
 	var p problems
 	if !f.NoMnesia && len(types) > 0 && !slices.Contains(types, topology.DelayedMessage) {
 		p.errorf("strategy", "Exchange Type Missing",
-			"Strategy \"delayed_exchange\" needs the exchange type %q, which the plugin rabbitmq_delayed_message_exchange brings. This broker has the types %s. "+
-				"Enable the plugin on every node, or use strategy = \"headers\" (3.13.3 or later) or \"routing_key\" (3.10 or later), which need none.",
+			"Strategy \"delayed_exchange\" needs the exchange type %q, which the plugin rabbitmq_delayed_message_exchange brings. This "+
+				"broker has the types %s. Enable the plugin on every node, or use strategy = \"headers\" (3.13.3 or later) or "+
+				"\"routing_key\" (3.10 or later), which need none.",
 			topology.DelayedMessage, strings.Join(types, ", "))
 	}
 	return p
@@ -82,7 +83,8 @@ func (c Chain) checkHeldBack() []Problem {
 	for i, delay := range c.Delays {
 		if delay > topology.LongestDelay {
 			p.errorf(fmt.Sprintf("delays[%d]", i), "Delay Too Long",
-				"An exchange of type %q holds a message back for %s at most.", topology.DelayedMessage, FormatDuration(topology.LongestDelay))
+				"An exchange of type %q holds a message back for %s at "+
+					"most.", topology.DelayedMessage, FormatDuration(topology.LongestDelay))
 		}
 	}
 	return p
@@ -92,12 +94,14 @@ func (c Chain) checkDelayedExchange(version string, f Features) []Problem {
 	var p problems
 	if f.NoMnesia {
 		p.errorf("strategy", "Strategy Not Supported by This Broker",
-			"Strategy \"delayed_exchange\" needs the plugin rabbitmq_delayed_message_exchange, which is archived and cannot run on RabbitMQ 4.3 and later: it keeps messages in Mnesia, "+
-				"which 4.3 removed. This broker runs %s. Use strategy = \"headers\" or \"routing_key\".", version)
+			"Strategy \"delayed_exchange\" needs the plugin rabbitmq_delayed_message_exchange, which is archived and cannot run on "+
+				"RabbitMQ 4.3 and later: it keeps messages in Mnesia, which 4.3 removed. This broker runs %s. Use strategy = \"headers\" "+
+				"or \"routing_key\".", version)
 		return p
 	}
 	p.warnf("strategy", "Waiting Messages Are on One Node",
-		"The plugin rabbitmq_delayed_message_exchange is archived and does not run on RabbitMQ 4.3 and later. It keeps each waiting message on one node only: they are lost with that node, with the exchange %q "+
-			"and when the plugin is disabled, and the last confirmed ones when the node is killed. Strategies \"headers\" and \"routing_key\" keep them in queues.", c.WaitExchange())
+		"The plugin rabbitmq_delayed_message_exchange is archived and does not run on RabbitMQ 4.3 and later. It keeps each waiting "+
+			"message on one node only: they are lost with that node, with the exchange %q and when the plugin is disabled, and the last "+
+			"confirmed ones when the node is killed. Strategies \"headers\" and \"routing_key\" keep them in queues.", c.WaitExchange())
 	return p
 }

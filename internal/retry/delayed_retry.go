@@ -84,8 +84,8 @@ func (c Chain) checkRamp() []Problem {
 	for i, delay := range c.Delays {
 		if delay != wanted[i] {
 			p.errorf("delays", "Delays Are No Ramp",
-				"With strategy \"delayed_retry\" RabbitMQ waits d, 2d, 3d and so on, up to a maximum, and can do nothing else; d is at least 1 ms. The nearest delays that it can do are [%s]. "+
-					"Use these, or another strategy.", quoted(wanted))
+				"With strategy \"delayed_retry\" RabbitMQ waits d, 2d, 3d and so on, up to a maximum, and can do nothing else; d is at "+
+					"least 1 ms. The nearest delays that it can do are [%s]. Use these, or another strategy.", quoted(wanted))
 			break
 		}
 	}
@@ -104,12 +104,14 @@ func (c Chain) checkDelayedRetry(version string, f Features) []Problem {
 	var p problems
 	if !f.DelayedRetry {
 		p.errorf("strategy", "Strategy Not Supported by This Broker",
-			"Strategy \"delayed_retry\" needs RabbitMQ 4.3.1 or later: earlier versions take the arguments and ignore them, so that messages would come back at once. This broker runs %s. "+
-				"Use strategy = \"headers\" (3.13.3 or later) or \"routing_key\" (3.10 or later).", version)
+			"Strategy \"delayed_retry\" needs RabbitMQ 4.3.1 or later: earlier versions take the arguments and ignore them, so that "+
+				"messages would come back at once. This broker runs %s. Use strategy = \"headers\" (3.13.3 or later) or \"routing_key\" "+
+				"(3.10 or later).", version)
 		return p
 	}
 	p.warnf("strategy", "Consumers Must Use basic.reject",
-		"With strategy \"delayed_retry\" a consumer fails a message by basic.reject with requeue=true. RabbitMQ does not count basic.nack with requeue=true: such a message comes back after the first delay for ever "+
-			"and is never parked. With requeue=false a message is parked at once.")
+		"With strategy \"delayed_retry\" a consumer fails a message by basic.reject with requeue=true. RabbitMQ does not count "+
+			"basic.nack with requeue=true: such a message comes back after the first delay for ever and is never parked. With "+
+			"requeue=false a message is parked at once.")
 	return p
 }

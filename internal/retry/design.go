@@ -109,8 +109,8 @@ func Register(d *Design) {
 // complete says whether all functions are there that others rely on.
 func (d *Design) complete() bool {
 	steps := d.Steps == nil || d.Steps.Exchange != nil && d.Steps.Out != nil && d.Steps.Label != nil
-	return d.Strategy != "" && d.Summary != "" && d.Exchanges != nil && d.DeadLetterExchange != nil && d.Expand != nil && d.ReadDelays != nil &&
-		steps && (!d.NamesHeader || d.CountHeader != nil)
+	return d.Strategy != "" && d.Summary != "" && d.Exchanges != nil && d.DeadLetterExchange != nil && d.Expand != nil &&
+		d.ReadDelays != nil && steps && (!d.NamesHeader || d.CountHeader != nil)
 }
 
 // Designs returns all designs.

@@ -156,7 +156,9 @@ func exchange(name, kind, alternate string) topology.Exchange {
 // tier in both cases.
 func (c Chain) back(source string) topology.Binding {
 	if c.Shared {
-		return topology.Binding{Source: source, Destination: c.ReturnExchange(), DestinationKind: topology.KindExchange, Arguments: topology.Arguments{}}
+		return topology.Binding{
+			Source: source, Destination: c.ReturnExchange(), DestinationKind: topology.KindExchange, Arguments: topology.Arguments{},
+		}
 	}
 	return toQueue(source, c.Work.Name, "", nil)
 }

@@ -27,12 +27,14 @@ func FlagProblems(attribute string, disabled []string, known bool) []Problem {
 	switch {
 	case !known:
 		p.warnf(attribute, "Feature Flag Not Checked",
-			"The broker does not show its feature flags to this user. If %s is disabled, as after a rolling upgrade to RabbitMQ 3.13, every message is parked at its first failure. "+
-				"Look with: rabbitmqctl list_feature_flags. Enable it with: %s", lastDeathFlag, enable)
+			"The broker does not show its feature flags to this user. If %s is disabled, as after a rolling upgrade to RabbitMQ 3.13, "+
+				"every message is parked at its first failure. Look with: rabbitmqctl list_feature_flags. Enable it "+
+				"with: %s", lastDeathFlag, enable)
 	case slices.Contains(disabled, lastDeathFlag):
 		p.errorf(attribute, "Feature Flag Disabled",
-			"The feature flag %s is disabled on this broker, as after a rolling upgrade to RabbitMQ 3.13. Without it RabbitMQ does not write the headers x-last-death-*, "+
-				"and every message would be parked at its first failure. Enable it with: %s", lastDeathFlag, enable)
+			"The feature flag %s is disabled on this broker, as after a rolling upgrade to RabbitMQ 3.13. Without it RabbitMQ does not "+
+				"write the headers x-last-death-*, and every message would be parked at its first failure. Enable it "+
+				"with: %s", lastDeathFlag, enable)
 	}
 	return p
 }

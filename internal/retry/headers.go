@@ -40,8 +40,8 @@ func (c Chain) checkLastDeath(version string, f Features) []Problem {
 	var p problems
 	if !f.LastDeathHeaders {
 		p.errorf("strategy", "Strategy Not Supported by This Broker",
-			"Strategy \"headers\" needs RabbitMQ 3.13.3 or later, because earlier versions do not tell the exchange through which a message "+
-				"last entered its queue. This broker runs %s. Use strategy = \"routing_key\", which needs 3.10 or later.", version)
+			"Strategy \"headers\" needs RabbitMQ 3.13.3 or later, because earlier versions do not tell the exchange through which a "+
+				"message last entered its queue. This broker runs %s. Use strategy = \"routing_key\", which needs 3.10 or later.", version)
 	}
 	return p
 }

@@ -160,7 +160,8 @@ func (m member) checkOtherChain(p *problems, in *topology.Topology, foreign []to
 				owner = "is attached to the shared tiers"
 			}
 			p.errorf("work_queue.name", "Queue Has Another Chain",
-				"The queue %q %s %q, whose policy %q this chain would displace. A queue can have one chain only, or one set of shared tiers.", m.name, owner, name, other.Name)
+				"The queue %q %s %q, whose policy %q this chain would displace. A queue can have one chain only, or one set of shared "+
+					"tiers.", m.name, owner, name, other.Name)
 			p.from(other)
 			return true
 		}
@@ -177,8 +178,8 @@ func (m member) addHidden(p *problems, own topology.Policy, foreign []topology.P
 	}
 	for _, other := range foreign {
 		p.errorf("policy.priority", "Policy Hidden by Another",
-			"Policy %q (%s) applies to the queue %q as well and hides %s: RabbitMQ applies only one policy to a queue, and its priority %d is not below the %d "+
-				"of %q. Set policy.priority to %d or more, or lower the priority of %q or narrow its pattern.",
+			"Policy %q (%s) applies to the queue %q as well and hides %s: RabbitMQ applies only one policy to a queue, and its priority "+
+				"%d is not below the %d of %q. Set policy.priority to %d or more, or lower the priority of %q or narrow its pattern.",
 			other.Name, other.Line(), m.name, what, other.Priority, own.Priority, own.Name, other.Priority+1, other.Name)
 		p.from(other)
 	}
@@ -190,8 +191,8 @@ func (m member) checkDisplaced(p *problems, foreign []topology.Policy, f Feature
 	inherits := m.existing && m.chain.Policy.Inherit
 	if len(foreign) > 1 && inherits {
 		p.errorf("policy.inherit", "Displaced Policy Not Clear",
-			"The policies %s apply to the queue %q with the same priority, so that nobody can know which one is in effect and whose keys are to be carried over. "+
-				"Give them different priorities, or set policy.inherit = false.", policyNames(foreign), m.name)
+			"The policies %s apply to the queue %q with the same priority, so that nobody can know which one is in effect and whose keys "+
+				"are to be carried over. Give them different priorities, or set policy.inherit = false.", policyNames(foreign), m.name)
 	}
 	for _, other := range foreign {
 		lost := m.lostKeys(other, f)
@@ -203,7 +204,8 @@ func (m member) checkDisplaced(p *problems, foreign []topology.Policy, f Feature
 			advice = " Set policy.inherit = true to carry over what does not concern dead-lettering."
 		}
 		p.warnf("policy", "Policy Displaced",
-			"The chain's policy takes the place of policy %q on the queue %q, because RabbitMQ applies only one. These settings of it are no longer in effect there: %s.%s",
+			"The chain's policy takes the place of policy %q on the queue %q, because RabbitMQ applies only one. These settings of it "+
+				"are no longer in effect there: %s.%s",
 			other.Name, m.name, lost.Text(), advice)
 	}
 }
@@ -240,7 +242,8 @@ func (m member) checkKeys(p *problems, policies []topology.Policy, f Features) {
 				continue
 			}
 			p.errorf(m.attribute(), "Policy Endangers Messages",
-				"The %s %q sets %s on the %s %q: %s. %s", policy.Kind(), policy.Name, topology.Arguments{key: value}.Text(), m.role, m.name, effect, m.wayOut(policy))
+				"The %s %q sets %s on the %s %q: "+
+					"%s. %s", policy.Kind(), policy.Name, topology.Arguments{key: value}.Text(), m.role, m.name, effect, m.wayOut(policy))
 			p.from(policy)
 		}
 	}
@@ -388,7 +391,8 @@ func (m member) harmToWork(key string, f Features) string {
 	}
 	switch key {
 	case topology.KeyMessageTTL, topology.KeyMaxLength, topology.KeyMaxLengthBytes, topology.KeyDeliveryLimit:
-		return "before RabbitMQ 3.13 strategy \"routing_key\" cannot tell a message that dies for this reason from a rejected one, and it would be lost later"
+		return "before RabbitMQ 3.13 strategy \"routing_key\" cannot tell a message that dies for this reason from a rejected one, and " +
+			"it would be lost later"
 	default:
 		return ""
 	}

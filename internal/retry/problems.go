@@ -81,8 +81,9 @@ func (c Chain) checkExactLimit(p *problems, f Features) {
 		return
 	}
 	p.warnf("delays", "Retries Count Towards the Delivery Limit",
-		"This chain was made without delays, and so its work queue %q was declared with a delivery limit of exactly %d, which RabbitMQ cannot change. It leaves no room for the rounds through the tiers, "+
-			"which RabbitMQ 4.0 and later can count as deliveries: a message whose consumer crashes after a retry may be parked before its last attempt. A chain of another name has that room.",
+		"This chain was made without delays, and so its work queue %q was declared with a delivery limit of exactly %d, which RabbitMQ "+
+			"cannot change. It leaves no room for the rounds through the tiers, which RabbitMQ 4.0 and later can count as deliveries: a "+
+			"message whose consumer crashes after a retry may be parked before its last attempt. A chain of another name has that room.",
 		c.Work.Name, *limit)
 }
 
@@ -140,9 +141,11 @@ func (c Chain) checkName(p *problems, attribute, subject, name string) {
 		p.errorf(attribute, "Empty Name", "%s must not be empty.", subject)
 	case strings.ContainsAny(name, "\r\n"):
 		p.errorf(attribute, "Line Break in Name",
-			"%s %q contains a line break. RabbitMQ strips CR and LF from names, so the object would get another name than the one asked for.", subject, name)
+			"%s %q contains a line break. RabbitMQ strips CR and LF from names, so the object would get another name than the one asked "+
+				"for.", subject, name)
 	case topology.IsReserved(name):
-		p.errorf(attribute, "Reserved Name", "%s %q starts with \"amq.\", which RabbitMQ keeps for itself. Choose another name.", subject, name)
+		p.errorf(attribute, "Reserved Name",
+			"%s %q starts with \"amq.\", which RabbitMQ keeps for itself. Choose another name.", subject, name)
 	case len(name) > topology.MaxNameBytes:
 		p.errorf(attribute, "Name Too Long", "%s is %d bytes long; RabbitMQ allows %d.", subject, len(name), topology.MaxNameBytes)
 	}
@@ -171,15 +174,18 @@ func (c Chain) checkCollisions(p *problems) {
 	}
 	for attribute, name := range map[string]string{"work_queue.name": c.Work.Name, "parking_queue.name": c.Parking.Name} {
 		if slices.Contains(c.stores(), name) {
-			p.errorf(attribute, "Two Queues of One Name", "The name %q belongs to a queue that the chain declares for its strategy, %q.", name, c.Strategy)
+			p.errorf(attribute, "Two Queues of One Name",
+				"The name %q belongs to a queue that the chain declares for its strategy, %q.", name, c.Strategy)
 		}
 	}
 	for _, tier := range c.Tiers() {
 		if tier.Queue == c.Work.Name {
-			p.errorf("work_queue.name", "Two Queues of One Name", "The work queue has the name of the tier for %s, %q.", tier.Label, tier.Queue)
+			p.errorf("work_queue.name", "Two Queues of One Name",
+				"The work queue has the name of the tier for %s, %q.", tier.Label, tier.Queue)
 		}
 		if tier.Queue == c.Parking.Name {
-			p.errorf("parking_queue.name", "Two Queues of One Name", "The parking queue has the name of the tier for %s, %q.", tier.Label, tier.Queue)
+			p.errorf("parking_queue.name", "Two Queues of One Name",
+				"The parking queue has the name of the tier for %s, %q.", tier.Label, tier.Queue)
 		}
 	}
 }
@@ -200,7 +206,8 @@ func (c Chain) checkExisting(p *problems) {
 	}
 	if c.Parking.Existing && c.Parking.MessageTTL != nil {
 		p.errorf("parking_queue.message_ttl", "Queue Belongs to Others",
-			"With parking_queue.ownership = \"application\" the queue %q is neither declared nor changed by this chain. Set this where the queue is declared, and leave it out here.", c.Parking.Name)
+			"With parking_queue.ownership = \"application\" the queue %q is neither declared nor changed by this chain. Set this where "+
+				"the queue is declared, and leave it out here.", c.Parking.Name)
 	}
 }
 
@@ -219,7 +226,8 @@ func (c Chain) checkPolicySettings(p *problems) {
 	}
 	if n := len(c.shield().Pattern); c.Policy.Shield && n > maxShieldBytes {
 		p.errorf("policy.shield", "Shield's Pattern Too Long",
-			"The pattern that names the chain's queues is %d bytes long; RabbitMQ 4.3 allows %d, of which the provider needs %d. Use shorter names, or no shield.",
+			"The pattern that names the chain's queues is %d bytes long; RabbitMQ 4.3 allows %d, of which the provider needs %d. Use "+
+				"shorter names, or no shield.",
 			n, maxPatternBytes, topology.PatternBytes)
 	}
 }
@@ -245,22 +253,23 @@ func (c Chain) checkWorkQueue(p *problems) {
 			"Classic queues have no delivery limit. Leave work_queue.delivery_limit out, or set queue_type = \"quorum\".")
 	}
 	if w.DeliveryLimit != nil && *w.DeliveryLimit < Unlimited {
-		p.errorf("work_queue.delivery_limit", "Invalid Delivery Limit", "The delivery limit is %d; it must be 0 or more, or -1 for no limit.", *w.DeliveryLimit)
+		p.errorf("work_queue.delivery_limit", "Invalid Delivery Limit",
+			"The delivery limit is %d; it must be 0 or more, or -1 for no limit.", *w.DeliveryLimit)
 	}
 	if c.DeadLetterStrategy == AtLeastOnce && w.Overflow == topology.DropHead {
 		p.errorf("work_queue.overflow", "At-Least-Once Needs reject-publish",
-			"With overflow \"drop-head\" RabbitMQ falls back to at-most-once dead-lettering without a word. Leave work_queue.overflow out, or set "+
-				"dead_letter_strategy = \"at-most-once\".")
+			"With overflow \"drop-head\" RabbitMQ falls back to at-most-once dead-lettering without a word. Leave work_queue.overflow "+
+				"out, or set dead_letter_strategy = \"at-most-once\".")
 	}
 	if c.QueueType == topology.Classic && w.Overflow == topology.RejectPublish {
 		p.errorf("work_queue.overflow", "Classic reject-publish Loses Retries",
-			"A full classic queue with overflow \"reject-publish\" refuses the messages that come back from a tier, and they are lost. Use overflow "+
-				"\"drop-head\" (what is dropped goes to the parking queue), or queue_type = \"quorum\".")
+			"A full classic queue with overflow \"reject-publish\" refuses the messages that come back from a tier, and they are lost. "+
+				"Use overflow \"drop-head\" (what is dropped goes to the parking queue), or queue_type = \"quorum\".")
 	}
 	if c.limited() && c.DeadLetterStrategy == AtLeastOnce {
 		p.warnf("work_queue", "Length Limit May Hold Up Retries",
-			"When the work queue %q is full, messages that come back from a tier are refused and tried again by the broker after 180 seconds only. "+
-				"Rejected messages that wait to be dead-lettered count towards the limit as well.", w.Name)
+			"When the work queue %q is full, messages that come back from a tier are refused and tried again by the broker after 180 "+
+				"seconds only. Rejected messages that wait to be dead-lettered count towards the limit as well.", w.Name)
 	}
 }
 
@@ -289,12 +298,15 @@ func (c Chain) checkArguments(p *problems) {
 	for _, key := range slices.Sorted(maps.Keys(c.Work.Arguments)) {
 		switch owner := ownerOf(key); {
 		case owner != "":
-			p.errorf("work_queue.arguments", "Argument Set Elsewhere", "The argument %q of the work queue is set by %s. Remove it from work_queue.arguments.", key, owner)
+			p.errorf("work_queue.arguments", "Argument Set Elsewhere",
+				"The argument %q of the work queue is set by %s. Remove it from work_queue.arguments.", key, owner)
 		case key == topology.Expires:
 			p.errorf("work_queue.arguments", "x-expires Would Lose Messages",
-				"A queue that expires is deleted with everything in it; nothing is dead-lettered. Remove \"x-expires\" from work_queue.arguments.")
+				"A queue that expires is deleted with everything in it; nothing is dead-lettered. Remove \"x-expires\" from "+
+					"work_queue.arguments.")
 		case topology.HoldsBack(key):
-			p.errorf("work_queue.arguments", "Two Ways to Retry", "The argument %q makes the queue itself hold back messages, beside the chain's tiers. Remove it from work_queue.arguments.", key)
+			p.errorf("work_queue.arguments", "Two Ways to Retry", "The argument %q makes the queue itself hold back messages, beside the "+
+				"chain's tiers. Remove it from work_queue.arguments.", key)
 		}
 	}
 }
@@ -307,11 +319,14 @@ func (c Chain) checkBindings(p *problems) {
 		switch {
 		case b.Exchange == "":
 			p.errorf(at+".exchange", "Default Exchange Cannot Be Bound",
-				"The exchange is empty. The default exchange leads to every queue by its name already; remove this binding or name an exchange.")
+				"The exchange is empty. The default exchange leads to every queue by its name already; remove this binding or name an "+
+					"exchange.")
 		case own[b.Exchange]:
-			p.errorf(at+".exchange", "Exchange of the Chain", "%q is an exchange of this chain. Bind the work queue only to exchanges of your own.", b.Exchange)
+			p.errorf(at+".exchange", "Exchange of the Chain",
+				"%q is an exchange of this chain. Bind the work queue only to exchanges of your own.", b.Exchange)
 		case len(b.RoutingKey) > topology.MaxNameBytes:
-			p.errorf(at+".routing_key", "Routing Key Too Long", "The routing key is %d bytes long; RabbitMQ allows %d.", len(b.RoutingKey), topology.MaxNameBytes)
+			p.errorf(at+".routing_key", "Routing Key Too Long",
+				"The routing key is %d bytes long; RabbitMQ allows %d.", len(b.RoutingKey), topology.MaxNameBytes)
 		}
 		if match, set := b.Arguments[topology.Match]; set && !validMatch(match) {
 			p.errorf(at+".arguments", "Invalid x-match", "x-match is %v; RabbitMQ knows all, any, all-with-x and any-with-x.", match)

@@ -76,9 +76,11 @@ func (c Chain) contradiction(in *topology.Topology) string {
 		for _, b := range in.From(source) {
 			switch {
 			case b.DestinationKind != topology.KindQueue:
-				return fmt.Sprintf("exchange %q leads to the exchange %q; in a chain it leads to the work queue only", source, b.Destination)
+				return fmt.Sprintf("exchange %q leads to the exchange %q; in a chain it leads to the work queue "+
+					"only", source, b.Destination)
 			case work != "" && b.Destination != work:
-				return fmt.Sprintf("exchange %q leads to the queue %q, and others of the chain lead to %q; a chain has one work queue", source, b.Destination, work)
+				return fmt.Sprintf("exchange %q leads to the queue %q, and others of the chain lead to %q; a chain has one work "+
+					"queue", source, b.Destination, work)
 			}
 			work = b.Destination
 		}
@@ -365,7 +367,11 @@ func (c Chain) readBindings(in *topology.Topology) []SourceBinding {
 		}
 	}
 	slices.SortFunc(bindings, func(a, b SourceBinding) int {
-		return cmp.Or(cmp.Compare(a.Exchange, b.Exchange), cmp.Compare(a.RoutingKey, b.RoutingKey), cmp.Compare(a.Arguments.Text(), b.Arguments.Text()))
+		return cmp.Or(
+			cmp.Compare(a.Exchange, b.Exchange),
+			cmp.Compare(a.RoutingKey, b.RoutingKey),
+			cmp.Compare(a.Arguments.Text(), b.Arguments.Text()),
+		)
 	})
 	return bindings
 }

@@ -10,8 +10,8 @@ import (
 func republish() *Design {
 	return &Design{
 		Strategy: Republish,
-		Summary: "(3.10 or later): by an integer header that a process of yours writes, which takes failed messages from the queue named after the " +
-			"chain and `.failed` and publishes them to the retry exchange.",
+		Summary: "(3.10 or later): by an integer header that a process of yours writes, which takes failed messages from the queue named " +
+			"after the chain and `.failed` and publishes them to the retry exchange.",
 		Exchanges: func(c Chain) map[string]string {
 			return map[string]string{
 				c.RetryExchange(): topology.Headers, c.FailedExchange(): topology.Fanout, c.ReturnExchange(): topology.Fanout,

@@ -108,8 +108,8 @@ func (c Chain) checkOtherDeaths(version string, f Features) []Problem {
 	if !c.confusesDeaths(f) {
 		return p
 	}
-	const detail = "On RabbitMQ %s strategy \"routing_key\" cannot tell a message that died for this reason from a rejected one: it would be sent " +
-		"through a tier, and the broker would drop it later. Leave the attribute out, or use RabbitMQ 3.13.3 or later."
+	const detail = "On RabbitMQ %s strategy \"routing_key\" cannot tell a message that died for this reason from a rejected one: it " +
+		"would be sent through a tier, and the broker would drop it later. Leave the attribute out, or use RabbitMQ 3.13.3 or later."
 	w := c.Work
 	if w.DeliveryLimit != nil && *w.DeliveryLimit != Unlimited {
 		p.errorf("work_queue.delivery_limit", "Delivery Limit Would Lose Messages", detail, version)

@@ -43,8 +43,9 @@ func SharedBrokerProblems(attribute, version string, f Features) []Problem {
 	}
 	var p problems
 	p.errorf(attribute, "Shared Tiers Not Supported by This Broker",
-		"Shared tiers need RabbitMQ 3.13.3 or later. The routing key of a message has to name the queue that it came from, and earlier versions write no other header that tells "+
-			"the tier that it waited in last. This broker runs %s. Use rabbitmq_retry_chain with strategy = \"routing_key\", which needs 3.10 or later.", version)
+		"Shared tiers need RabbitMQ 3.13.3 or later. The routing key of a message has to name the queue that it came from, and earlier "+
+			"versions write no other header that tells the tier that it waited in last. This broker runs %s. Use rabbitmq_retry_chain "+
+			"with strategy = \"routing_key\", which needs 3.10 or later.", version)
 	return p
 }
 
@@ -60,7 +61,8 @@ func ReadShared(name string, in *topology.Topology, live abilities.Version) (Cha
 		return Chain{}, Features{}, ErrNoChain
 	}
 	if returns && back.Type != topology.Direct || !returns && c.looksLikeChain(in, tiers) {
-		return Chain{}, Features{}, &NotAChainError{fmt.Sprintf("%q are no shared tiers, which have a direct exchange %q; they may be a retry chain", name, c.ReturnExchange())}
+		return Chain{}, Features{}, &NotAChainError{fmt.Sprintf("%q are no shared tiers, which have a direct exchange %q; they may be a "+
+			"retry chain", name, c.ReturnExchange())}
 	}
 	c.QueueType, c.DeadLetterStrategy = c.readQueueType(in, tiers)
 	c.Delays = c.readDelays(in, tiers)
@@ -118,5 +120,6 @@ func SharedTiersOn(name string, in *topology.Topology) []Tier {
 
 // sharedText writes texts about the chain of an attachment for its owner, who
 // knows the attributes by other names.
-var sharedText = strings.NewReplacer("the chain's own policy", "the attachment's own policy", "this chain would displace", "this attachment would displace",
+var sharedText = strings.NewReplacer("the chain's own policy", "the attachment's own policy", "this chain would displace",
+	"this attachment would displace",
 	"The chain's policy", "The attachment's policy", "the chain's policy", "the attachment's policy", "into the chain", "into the tiers")

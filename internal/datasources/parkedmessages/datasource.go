@@ -47,7 +47,8 @@ func (d *dataSource) ValidateConfig(ctx context.Context, req datasource.Validate
 		parked.FilterOf(config.Filter, time.Now(), &resp.Diagnostics)
 	}
 	if !config.Period.IsUnknown() && (config.period() < time.Second || config.period()%time.Second != 0) {
-		resp.Diagnostics.AddAttributeError(path.Root("period"), "Invalid Period", "A period is a whole number of seconds, and at least one.")
+		resp.Diagnostics.AddAttributeError(path.Root("period"), "Invalid Period",
+			"A period is a whole number of seconds, and at least one.")
 	}
 }
 

@@ -26,8 +26,9 @@ const (
 
 func (d *dataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Counts, groups and lists the messages of a queue of dead letters, such as the parking queue of a retry chain. It shows no payloads: they would be kept in the state, " +
-			"see the ephemeral resource `rabbitmq_parked_messages`. Ids and headers of the listed messages are in the state: set `limit = 0` if only counts and groups are needed.\n\n" +
+		MarkdownDescription: "Counts, groups and lists the messages of a queue of dead letters, such as the parking queue of a retry " +
+			"chain. It shows no payloads: they would be kept in the state, see the ephemeral resource `rabbitmq_parked_messages`. Ids " +
+			"and headers of the listed messages are in the state: set `limit = 0` if only counts and groups are needed.\n\n" +
 			"Looking loses no message, keeps the order, and is refused where the queue's own settings would make it dangerous.",
 		Attributes: inputs(),
 	}
@@ -49,14 +50,15 @@ func inputs() map[string]schema.Attribute {
 		},
 		"limit": schema.Int64Attribute{
 			Optional: true,
-			MarkdownDescription: fmt.Sprintf("Largest number of `messages` to list, from the head of the queue. Counts and groups include all. "+
-				"At most %d. Default: `%d`.", maxLimit, defaultLimit),
+			MarkdownDescription: fmt.Sprintf("Largest number of `messages` to list, from the head of the queue. Counts and groups "+
+				"include all. At most %d. Default: `%d`.", maxLimit, defaultLimit),
 			Validators: []validator.Int64{int64validator.Between(0, maxLimit)},
 		},
 		"period": schema.StringAttribute{
-			Optional:            true,
-			MarkdownDescription: "Length of the time periods of `groups.by_period`, in whole seconds, such as `15m` or `24h`. Default: `" + defaultPeriod + "`.",
-			Validators:          []validator.String{values.Duration()},
+			Optional: true,
+			MarkdownDescription: "Length of the time periods of `groups.by_period`, in whole seconds, such as `15m` or `24h`. " +
+				"Default: `" + defaultPeriod + "`.",
+			Validators: []validator.String{values.Duration()},
 		},
 		"filter": parked.FilterAttribute(),
 	}
@@ -72,8 +74,10 @@ func outputs() map[string]schema.Attribute {
 			Attributes: map[string]schema.Attribute{
 				"by_origin_queue": groupList("By the queue that they failed in, the largest group first."),
 				"by_reason":       groupList("By reason, the largest group first."),
-				"by_routing_key":  groupList(fmt.Sprintf("By the routing key that they were published with, the %d largest groups.", maxGroups)),
-				"by_period":       groupList("By the period of their last known death, in the order of time. `name` is the period's start."),
+				"by_routing_key": groupList(fmt.Sprintf("By the routing key that they were published with, the %d largest "+
+					"groups.", maxGroups)),
+				"by_period": groupList("By the period of their last known death, in the order of time. `name` is the period's " +
+					"start."),
 			},
 		},
 		"messages": schema.ListNestedAttribute{
@@ -86,16 +90,17 @@ func outputs() map[string]schema.Attribute {
 				"reason":       text("Reason of its last death there, null when its headers do not tell."),
 				"attempts":     number("How often a consumer failed with it in `origin_queue`."),
 				"first_death":  text("Time of its first death, in RFC 3339, null when its headers do not tell."),
-				"last_death": text("Time of its last death as far as RabbitMQ keeps it: that of the first death for each queue and reason. " +
-					"In RFC 3339, null when its headers do not tell."),
+				"last_death": text("Time of its last death as far as RabbitMQ keeps it: that of the first death for each queue and " +
+					"reason. In RFC 3339, null when its headers do not tell."),
 				"exchange":     text("Exchange that it was published to before it first died."),
 				"routing_key":  text("Routing key that it was published with before it first died."),
 				"content_type": text("Content type that the publisher gave, null without one."),
 				"size":         number("Size of the payload, in bytes."),
 				"headers": schema.StringAttribute{
 					Computed: true, Sensitive: true,
-					MarkdownDescription: "Headers of the application as JSON, without those that RabbitMQ adds. Timestamps are in RFC 3339, bytes and text that is not UTF-8 in base64, " +
-						"decimals are text. Headers can hold tokens: the value is sensitive, but it is in the state.",
+					MarkdownDescription: "Headers of the application as JSON, without those that RabbitMQ adds. Timestamps are in RFC " +
+						"3339, bytes and text that is not UTF-8 in base64, decimals are text. Headers can hold tokens: the value is " +
+						"sensitive, but it is in the state.",
 				},
 			}},
 		},

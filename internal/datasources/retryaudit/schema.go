@@ -18,8 +18,8 @@ import (
 
 func (d *auditDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Reads every way in which a virtual host can lose messages, hold them up or send them round indefinitely, from its exchanges, queues, bindings, policies and shovels. " +
-			"No message is looked at and nothing is changed.",
+		MarkdownDescription: "Reads every way in which a virtual host can lose messages, hold them up or send them round indefinitely, " +
+			"from its exchanges, queues, bindings, policies and shovels. No message is looked at and nothing is changed.",
 		Attributes: map[string]schema.Attribute{
 			"vhost": schema.StringAttribute{
 				Optional: true, Computed: true, MarkdownDescription: "Virtual host." + attribute.DefaultVHost,
@@ -27,16 +27,19 @@ func (d *auditDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			},
 			"name_pattern": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "Regular expression (RE2, anywhere in the name) for the names of objects. A finding about several queues is kept for each of them. Findings on other objects are left out; the rules look at the whole virtual host all the same. " +
-					"Default: every name.",
+				MarkdownDescription: "Regular expression (RE2, anywhere in the name) for the names of objects. A finding about several " +
+					"queues is kept for each of them. Findings on other objects are left out; the rules look at the whole virtual host " +
+					"all the same. Default: every name.",
 				Validators: []validator.String{regularExpression{}},
 			},
 			"ignore_rules": schema.SetAttribute{
-				Optional: true, ElementType: types.StringType, MarkdownDescription: "Rules whose findings are left out, by the names in the table below. Default: none.",
+				Optional: true, ElementType: types.StringType, MarkdownDescription: "Rules whose findings are left out, by the names in " +
+					"the table below. Default: none.",
 				Validators: []validator.Set{setvalidator.ValueStringsAre(stringvalidator.OneOf(ruleNames()...))},
 			},
 			"minimum_severity": schema.StringAttribute{
-				Optional: true, MarkdownDescription: "`error`, `warning` or `info`: findings that are less severe are left out. Default: `info`.",
+				Optional: true, MarkdownDescription: "`error`, `warning` or `info`: findings that are less severe are left out. Default: " +
+					"`info`.",
 				Validators: []validator.String{stringvalidator.OneOf(severityNames()...)},
 			},
 			"broker_version": schema.StringAttribute{
@@ -62,23 +65,28 @@ func findingAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"severity": schema.StringAttribute{
 			Computed: true,
-			MarkdownDescription: "`error`: messages are lost, or stop for good, whenever the case occurs. `warning`: messages may be lost, or a setting does not do what it seems to. " +
-				"`info`: worth knowing, often so on purpose.",
+			MarkdownDescription: "`error`: messages are lost, or stop for good, whenever the case occurs. `warning`: messages may be " +
+				"lost, or a setting does not do what it seems to. `info`: worth knowing, often so on purpose.",
 		},
 		"rule": schema.StringAttribute{Computed: true, MarkdownDescription: "Name of the rule."},
 		"object": schema.SingleNestedAttribute{
 			Computed: true, MarkdownDescription: "What the finding is about.",
 			Attributes: map[string]schema.Attribute{
-				"kind": schema.StringAttribute{Computed: true, MarkdownDescription: "`queue`, `exchange`, `binding`, `policy`, `operator policy`, `shovel` or `broker`."},
+				"kind": schema.StringAttribute{Computed: true, MarkdownDescription: "`queue`, `exchange`, `binding`, `policy`, `operator " +
+					"policy`, `shovel` or `broker`."},
 				"name": schema.StringAttribute{
-					Computed:            true,
-					MarkdownDescription: "Name of the object. That of a binding is `source -> destination` with its routing key and headers; that of a broker is a deprecated feature, or `shovels`.",
+					Computed: true,
+					MarkdownDescription: "Name of the object. That of a binding is `source -> destination` with its routing key and " +
+						"headers; that of a broker is a deprecated feature, or `shovels`.",
 				},
 			},
 		},
 		"message": schema.StringAttribute{Computed: true, MarkdownDescription: "What happens to a message."},
 		"fix":     schema.StringAttribute{Computed: true, MarkdownDescription: "How to mend it."},
-		"source":  schema.StringAttribute{Computed: true, MarkdownDescription: "Part of RabbitMQ, or of its documentation, that the fact comes from, and the versions."},
+		"source": schema.StringAttribute{
+			Computed:            true,
+			MarkdownDescription: "Part of RabbitMQ, or of its documentation, that the fact comes from, and the versions.",
+		},
 	}
 }
 

@@ -62,8 +62,9 @@ func (r *resource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ep
 		return schema.Int64Attribute{Computed: true, MarkdownDescription: description}
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Reads messages of a queue of dead letters with their payloads, which leaves nothing in the state or the plan. It needs Terraform 1.10 or OpenTofu 1.11 and later. " +
-			"The data source `rabbitmq_parked_messages` counts and groups messages without their payloads.\n\n" +
+		MarkdownDescription: "Reads messages of a queue of dead letters with their payloads, which leaves nothing in the state or the " +
+			"plan. It needs Terraform 1.10 or OpenTofu 1.11 and later. The data source `rabbitmq_parked_messages` counts and groups " +
+			"messages without their payloads.\n\n" +
 			"Looking loses no message, keeps the order, and is refused where the queue's own settings would make it dangerous.",
 		Attributes: map[string]schema.Attribute{
 			"queue": schema.StringAttribute{
@@ -78,7 +79,8 @@ func (r *resource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ep
 			"filter": parked.FilterAttribute(),
 			"limit": schema.Int64Attribute{
 				Optional: true,
-				MarkdownDescription: fmt.Sprintf("Largest number of messages, from the head of the queue. At most %d, and 32 MiB of payloads. Default: `%d`.",
+				MarkdownDescription: fmt.Sprintf("Largest number of messages, from the head of the queue. At most %d, and 32 MiB of "+
+					"payloads. Default: `%d`.",
 					maxLimit, defaultLimit),
 				Validators: []validator.Int64{int64validator.Between(1, maxLimit)},
 			},
@@ -87,13 +89,14 @@ func (r *resource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ep
 				Computed:            true,
 				MarkdownDescription: "The selected messages in the order of the queue, at most `limit`.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"id":               text("Message id that the publisher gave, null without one."),
-					"position":         number("Place in the queue, from 1 at the head."),
-					"origin_queue":     text("Queue that the message failed in, null when its headers do not tell."),
-					"reason":           text("Reason of its last death there, null when its headers do not tell."),
-					"attempts":         number("How often a consumer failed with it in `origin_queue`."),
-					"first_death":      text("Time of its first death, in RFC 3339, null when its headers do not tell."),
-					"last_death":       text("Time of its last death as far as RabbitMQ keeps it, in RFC 3339, null when its headers do not tell."),
+					"id":           text("Message id that the publisher gave, null without one."),
+					"position":     number("Place in the queue, from 1 at the head."),
+					"origin_queue": text("Queue that the message failed in, null when its headers do not tell."),
+					"reason":       text("Reason of its last death there, null when its headers do not tell."),
+					"attempts":     number("How often a consumer failed with it in `origin_queue`."),
+					"first_death":  text("Time of its first death, in RFC 3339, null when its headers do not tell."),
+					"last_death": text("Time of its last death as far as RabbitMQ keeps it, in RFC 3339, null when its headers do " +
+						"not tell."),
 					"exchange":         text("Exchange that it was published to before it first died."),
 					"routing_key":      text("Routing key that it was published with before it first died."),
 					"content_type":     text("Content type that the publisher gave, null without one."),
@@ -192,7 +195,8 @@ func (r *resource) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ep
 	})
 	if size > maxPayloads {
 		resp.Diagnostics.AddAttributeError(path.Root("limit"), "Payloads Too Large",
-			fmt.Sprintf("The payloads of the first %d messages are longer than 32 MiB together. Set a lower limit, or a filter.", len(m.Messages)))
+			fmt.Sprintf("The payloads of the first %d messages are longer than 32 MiB together. Set a lower limit, or a "+
+				"filter.", len(m.Messages)))
 	}
 	if resp.Diagnostics.HasError() {
 		return

@@ -76,8 +76,10 @@ func (k kind) ownInputs() map[string]schema.Attribute {
 		}}
 	}
 	name := func(description string) schema.StringAttribute {
-		return schema.StringAttribute{Optional: true, MarkdownDescription: description,
-			Validators: []validator.String{stringvalidator.LengthBetween(1, topology.MaxNameBytes)}}
+		return schema.StringAttribute{
+			Optional: true, MarkdownDescription: description,
+			Validators: []validator.String{stringvalidator.LengthBetween(1, topology.MaxNameBytes)},
+		}
 	}
 	return map[string]schema.Attribute{"strict": schema.BoolAttribute{
 		Optional: true,

@@ -186,8 +186,10 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 		{Name: "arguments", Reason: argument, Before: before.Arguments, After: m.Arguments},
 	}
 	if !attribute.IsApplication(m.Ownership) { // else it is a key of the policy
-		fixed = append(fixed, lifecycle.Fixed{Name: "dead_letter_strategy", Reason: argument, Before: before.DeadLetterStrategy,
-			After: m.DeadLetterStrategy})
+		fixed = append(fixed, lifecycle.Fixed{
+			Name: "dead_letter_strategy", Reason: argument, Before: before.DeadLetterStrategy,
+			After: m.DeadLetterStrategy,
+		})
 	}
 	changes = lifecycle.Differences("Undo the change; or attach a queue of another name with the new value, move publishers and then "+
 		"consumers there, "+

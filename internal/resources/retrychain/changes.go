@@ -74,29 +74,23 @@ func immutableChanges(a, b retry.Chain) []immutable {
 		{"parking_queue.name", "parked messages stay in the queue of the old name", a.Parking.Name, b.Parking.Name},
 	}
 	if a.SameDesign(b) && a.FailedToProcess() {
-		candidates = append(candidates, immutable{"count_header", "messages that are under way count in the header of before",
-			a.CountHeader, b.CountHeader})
+		candidates = append(candidates, immutable{
+			"count_header", "messages that are under way count in the header of before",
+			a.CountHeader, b.CountHeader,
+		})
 	}
 	if a.DelaysAreArguments() && b.DelaysAreArguments() {
 		candidates = append(candidates, immutable{"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which " +
 			"RabbitMQ fixes when the queue is declared", a.Delays, b.Delays})
 	}
-	if !a.Work.Existing && !b.Work.Existing {
-		if a.SameFamily(b) && (!a.DelaysAreArguments() || slices.Equal(a.Delays, b.Delays)) { // else it follows from these
-			candidates = append(candidates, immutable{"work_queue.delivery_limit", workArgument, a.Work.DeliveryLimit,
-				b.Work.DeliveryLimit})
-		}
-		after := b.Work.Settings()
-		for i, s := range a.Work.Settings() {
-			candidates = append(candidates, immutable{"work_queue." + s.Attribute, workArgument, s.Value, after[i].Value})
-		}
-		candidates = append(candidates, immutable{"work_queue.arguments", workArgument, a.Work.Arguments, b.Work.Arguments})
-	}
+	candidates = append(candidates, workChanges(a, b)...)
 	if !a.Parking.Existing && !b.Parking.Existing {
 		candidates = append(candidates,
-			immutable{"parking_queue.message_ttl",
+			immutable{
+				"parking_queue.message_ttl",
 				"it is an argument of the parking queue, which RabbitMQ fixes when the queue is declared", a.Parking.MessageTTL,
-				b.Parking.MessageTTL})
+				b.Parking.MessageTTL,
+			})
 	}
 	var changed []immutable
 	for _, c := range candidates {
@@ -105,6 +99,22 @@ func immutableChanges(a, b retry.Chain) []immutable {
 		}
 	}
 	return changed
+}
+
+// workChanges compares the work queues, if the chain declares both.
+func workChanges(a, b retry.Chain) []immutable {
+	if a.Work.Existing || b.Work.Existing {
+		return nil
+	}
+	var candidates []immutable
+	if a.SameFamily(b) && (!a.DelaysAreArguments() || slices.Equal(a.Delays, b.Delays)) { // else it follows from these
+		candidates = append(candidates, immutable{"work_queue.delivery_limit", workArgument, a.Work.DeliveryLimit, b.Work.DeliveryLimit})
+	}
+	after := b.Work.Settings()
+	for i, s := range a.Work.Settings() {
+		candidates = append(candidates, immutable{"work_queue." + s.Attribute, workArgument, s.Value, after[i].Value})
+	}
+	return append(candidates, immutable{"work_queue.arguments", workArgument, a.Work.Arguments, b.Work.Arguments})
 }
 
 // strategyReason says why a chain cannot change to a strategy of another family.

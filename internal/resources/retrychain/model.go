@@ -167,8 +167,10 @@ func (m *model) chain() retry.Chain {
 		Work:               m.workQueue().domain(),
 	}
 	p := m.parkingQueue()
-	c.Parking = retry.ParkingQueue{Name: p.Name.ValueString(), Existing: attribute.IsApplication(p.Ownership),
-		MessageTTL: values.DurationOf(p.MessageTTL)}
+	c.Parking = retry.ParkingQueue{
+		Name: p.Name.ValueString(), Existing: attribute.IsApplication(p.Ownership),
+		MessageTTL: values.DurationOf(p.MessageTTL),
+	}
 	c.Policy = attribute.ChainPolicy.Settings(m.Policy)
 	return c
 }
@@ -252,8 +254,10 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 		if b.RoutingKey != "" {
 			key = types.StringValue(b.RoutingKey)
 		}
-		bindings = append(bindings, bindingModel{Exchange: types.StringValue(b.Exchange), RoutingKey: key,
-			Arguments: values.ArgumentsValue(b.Arguments)}.object())
+		bindings = append(bindings, bindingModel{
+			Exchange: types.StringValue(b.Exchange), RoutingKey: key,
+			Arguments: values.ArgumentsValue(b.Arguments),
+		}.object())
 	}
 	overflow := types.StringNull()
 	if w.Overflow != "" {

@@ -141,8 +141,8 @@ func workQueueSchema() schema.Attribute {
 			},
 			"overflow": schema.StringAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "What happens at the limit: `drop-head` parks the oldest message, `reject-publish` refuses new ones. " +
-					"Default: `reject-publish` with `at-least-once`, which needs it, else the broker's default, `drop-head`.",
+				MarkdownDescription: "What happens at the limit: `drop-head` parks the oldest message, `reject-publish` refuses new " +
+					"ones. Default: `reject-publish` with `at-least-once`, which needs it, else the broker's default, `drop-head`.",
 				Validators: []validator.String{stringvalidator.OneOf(topology.DropHead, topology.RejectPublish)},
 			},
 			"single_active_consumer": schema.BoolAttribute{

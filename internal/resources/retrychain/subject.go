@@ -67,8 +67,10 @@ func (s subject) Needs() []lifecycle.Need {
 	}
 	for i, b := range s.Work.Bindings {
 		attribute := fmt.Sprintf("work_queue.bindings[%d].exchange", i)
-		needs = append(needs, lifecycle.Need{Attribute: attribute, Kind: topology.KindExchange, Name: b.Exchange,
-			Summary: "Source Exchange Not Found"})
+		needs = append(needs, lifecycle.Need{
+			Attribute: attribute, Kind: topology.KindExchange, Name: b.Exchange,
+			Summary: "Source Exchange Not Found",
+		})
 	}
 	return needs
 }

@@ -144,5 +144,7 @@ func (b *Broker) Depth(queueName string) Depth {
 	if !exists {
 		return Depth{}
 	}
-	return Depth{Ready: len(q.ready) + len(q.returned), Unacked: len(q.unacked), Held: len(q.held) + len(q.discarded), Delayed: len(q.delayed)}
+	return Depth{
+		Ready: len(q.ready) + len(q.returned), Unacked: len(q.unacked), Held: len(q.held) + len(q.discarded), Delayed: len(q.delayed),
+	}
 }

@@ -25,7 +25,8 @@ func NewFollower(t *topology.Topology, o Options) (*Follower, error) {
 		return nil, err
 	}
 	r.delayedExchange = false // headers that nobody knows decide what it does
-	return &Follower{&Broker{rules: r, topology: t.Indexed(), fates: newFates()}, map[string]topology.Arguments{}, map[string]settings{}}, nil
+	b := &Broker{rules: r, topology: t.Indexed(), fates: newFates()}
+	return &Follower{b, map[string]topology.Arguments{}, map[string]settings{}}, nil
 }
 
 // Settings are what is in effect for a queue: its arguments, merged with the
