@@ -53,8 +53,8 @@ func EachDelayed(t *testing.T, test func(t *testing.T, b *rabbit.Broker)) {
 		t.Fatal(err)
 	}
 	if len(brokers) == 0 {
-		t.Skipf("needs a broker with the plugin rabbitmq_delayed_message_exchange, "+
-			"which RabbitMQ does not include: name one in %s", rabbit.EnvDelayedEndpoints)
+		t.Skipf("needs a broker with the plugin rabbitmq_delayed_message_exchange, which RabbitMQ does not include: name one in %s",
+			rabbit.EnvDelayedEndpoints)
 	}
 	for _, b := range brokers {
 		t.Run(b.Name, func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 func WorkQueueArguments(address string) schema.StringAttribute {
 	return schema.StringAttribute{
 		Computed: true, CustomType: jsontypes.NormalizedType{},
-		MarkdownDescription: "Arguments with which the work queue is declared, as a JSON object with `x-queue-type`. An application that " +
-			"declares the same queue must use " +
-			"exactly these: `jsondecode(" + address + ".work_queue_arguments)`. Null for an application's queue.",
+		MarkdownDescription: "Arguments with which the work queue is declared, as a JSON object with `x-queue-type`. An application " +
+			"that declares the same queue must use exactly these: `jsondecode(" + address +
+			".work_queue_arguments)`. Null for an application's queue.",
 	}
 }
 
@@ -25,8 +25,7 @@ func EffectiveLimit() schema.Int64Attribute {
 	return schema.Int64Attribute{
 		Computed: true,
 		MarkdownDescription: "Delivery limit with which the queue is declared; `-1` for no limit. Null for a queue that is declared " +
-			"without one, and for an " +
-			"application's queue.",
+			"without one, and for an application's queue.",
 	}
 }
 

@@ -42,17 +42,16 @@ func (p Policy) Schema(description string) schema.Attribute {
 		},
 		"inherit": schema.BoolAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "If `true`, the policy of an application's queue copies the keys of the policy that it replaces, except " +
-				"those of dead-lettering, " +
-				"and follows their changes with every apply. Default: `false`.",
+			MarkdownDescription: "If `true`, the policy of an application's queue copies the keys of the policy that it replaces, " +
+				"except those of dead-lettering, and follows their changes with every apply. Default: `false`.",
 		},
 	}
 	if p.withShield {
 		parts["shield"] = schema.BoolAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "If `true`, adds a policy that changes nothing and overrides other user policies on the queues that the " +
-				"resource declares. " +
-				"It does not help against operator policies. Needs a user with the tag `policymaker`. Default: `false`.",
+			MarkdownDescription: "If `true`, adds a policy that changes nothing and overrides other user policies on the queues that " +
+				"the resource declares. It does not help against operator policies. Needs a user with the tag `policymaker`. Default: " +
+				"`false`.",
 		}
 	}
 	return schema.SingleNestedAttribute{Optional: true, Computed: true, MarkdownDescription: description, Attributes: parts}

@@ -174,9 +174,9 @@ func (g *graph) cycleFinding(j journey, last step, cycle []string) Finding {
 		Object: Object{"queue", j.start.Name},
 		Message: fmt.Sprintf("A message that dies in %q by %q goes %s. No rejection lies in that cycle, and so it %s.",
 			j.start.Name, j.reason, strings.Join(quoted(cycle), " to "), end),
-		Fix: fmt.Sprintf("Let only rejected messages go round: bind the waiting queue with x-match = all-with-x and x-last-death-reason "+
-			"= rejected (RabbitMQ 3.13 and later) "+
-			"and lead everything else to a queue that keeps it, or take away from %q what lets messages die by %q.",
+		Fix: fmt.Sprintf("Let only rejected messages go round: bind the waiting queue with x-match = all-with-x and "+
+			"x-last-death-reason = rejected (RabbitMQ 3.13 and later) and lead everything else to a queue that keeps it, or take away "+
+			"from %q what lets messages die by %q.",
 			j.start.Name, j.reason),
 	}
 }

@@ -91,8 +91,7 @@ func (g *graph) parkingDeliveryLimit() []Finding {
 			Message: fmt.Sprintf("Dead letters are kept here, and the delivery limit is %d: %s.",
 				*q.DeliveryLimit, retry.HarmOfDeliveryLimit(*q.DeliveryLimit)),
 			Fix: "If the limit comes from a policy or from the default of RabbitMQ 4.0 and later, set delivery-limit = -1 by a policy " +
-				"(on 3.x remove it). " +
-				"If it is an argument, use a queue without it. " + retry.Redeclare,
+				"(on 3.x remove it). If it is an argument, use a queue without it. " + retry.Redeclare,
 		}
 	})
 }

@@ -195,8 +195,7 @@ func (c *Client) PendingDeadLetters(ctx context.Context, vhost, queue string) (i
 			return pending, counts, nil
 		case time.Since(began) > patience:
 			return 0, counts, fmt.Errorf("the broker does not report the number of messages in queue %q, and so nobody knows whether "+
-				"dead letters are on their way, which RabbitMQ would delete. "+
-				"Nothing was changed; apply again", queue)
+				"dead letters are on their way, which RabbitMQ would delete. Nothing was changed; apply again", queue)
 		}
 		if err := c.sleep(ctx, c.statistics/5); err != nil {
 			return 0, counts, fmt.Errorf("stopped while waiting for dead letters of queue %q in vhost %q (%s): %w",

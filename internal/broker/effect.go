@@ -195,8 +195,7 @@ type StillObeyedError struct {
 
 func (e *StillObeyedError) Error() string {
 	return fmt.Sprintf("policy %q in vhost %q is deleted, but RabbitMQ still applies it to %s: another client changed a policy at the "+
-		"same moment. "+
-		"Set any policy in the virtual host, which makes RabbitMQ apply them again, and repeat this",
+		"same moment. Set any policy in the virtual host, which makes RabbitMQ apply them again, and repeat this",
 		e.Policy, e.VHost, strings.Join(e.Queues, ", "))
 }
 

@@ -312,8 +312,8 @@ type ClusterError struct {
 }
 
 func (e *ClusterError) Error() string {
-	return fmt.Sprintf("the management API at %s belongs to cluster %q, but the AMQP address %s to cluster %q; "+
-		"set amqp_endpoint (or RABBITMQ_AMQP_ENDPOINT) to a node of cluster %q", e.Endpoint, e.Cluster, e.Address, e.Other, e.Cluster)
+	return fmt.Sprintf("the management API at %s belongs to cluster %q, but the AMQP address %s to cluster %q; set amqp_endpoint (or "+
+		"RABBITMQ_AMQP_ENDPOINT) to a node of cluster %q", e.Endpoint, e.Cluster, e.Address, e.Other, e.Cluster)
 }
 
 // ConnectionLimitError says that the broker takes no more connections over AMQP.

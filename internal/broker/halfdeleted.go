@@ -33,8 +33,8 @@ type HalfDeletedError struct {
 
 func (e *HalfDeletedError) Error() string {
 	return fmt.Sprintf("RabbitMQ reported that exchange %q was declared in vhost %q, but it does not exist: an earlier deletion of it "+
-		"was interrupted and left a mark. "+
-		"Remove the mark and apply again: rabbitmqctl clear_parameter -p %q %s %q (could not remove it: %v)",
+		"was interrupted and left a mark. Remove the mark and apply again: rabbitmqctl clear_parameter -p %q %s %q (could not remove "+
+		"it: %v)",
 		e.Exchange, e.Vhost, e.Vhost, exchangeDeletion, e.Exchange, e.Err)
 }
 

@@ -50,10 +50,8 @@ func (d Destination) ExistingProblems(in *topology.Topology) []retry.Problem {
 	if q, exists := in.Queue(d.Queue); exists && slices.ContainsFunc(in.Candidates(q, true), refusesWhenFull) {
 		p.errorf("queue", "Full Queue Holds Up the Network",
 			"The queue %q has a length limit and refuses messages when it is full. A network that dead-letters at least once keeps a "+
-				"refused message and offers it again after 180 seconds; "+
-				"32 of them hold up the messages for all destinations that come out of the same level. One that dead-letters at most "+
-				"once loses it. "+
-				"Use overflow drop-head, or no limit.", d.Queue)
+				"refused message and offers it again after 180 seconds; 32 of them hold up the messages for all destinations that "+
+				"come out of the same level. One that dead-letters at most once loses it. Use overflow drop-head, or no limit.", d.Queue)
 		p[len(p)-1].Warning = true
 	}
 	return p

@@ -157,8 +157,7 @@ func (n Network) checkLevels(p *problems) {
 		}
 		p.errorf("levels", "Level Too Long",
 			"The highest of %d levels would hold a message for the unit, %s, times 2 to the power of %d. RabbitMQ accepts a "+
-				"time-to-live of at most ten years (%s). "+
-				"With this unit a network has at most %d levels.",
+				"time-to-live of at most ten years (%s). With this unit a network has at most %d levels.",
 			n.Levels, retry.FormatDuration(n.Unit), n.Levels-1, retry.FormatDuration(retry.MaxDelay), fit)
 	}
 }

@@ -37,8 +37,7 @@ func (n Network) checkPolicy(p *problems, seen map[string]bool, q topology.Queue
 		seen[id] = true
 		p.errorf("name", "Policy Endangers Messages",
 			"The %s %q sets %s on the queue %q: %s. Narrow its pattern %q so that it does not match this queue, or give the queues of "+
-				"the network, "+
-				"whose names start with %q, a harmless policy of higher priority.",
+				"the network, whose names start with %q, a harmless policy of higher priority.",
 			policy.Kind(), policy.Name, topology.Arguments{key: value}.Text(), q.Name, effect, policy.Pattern, n.Name+".")
 		(*p)[len(*p)-1].Policy = &policy
 	}

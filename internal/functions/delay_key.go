@@ -48,8 +48,8 @@ func (delayKey) Definition(_ context.Context, _ function.DefinitionRequest, resp
 			},
 			function.StringParameter{
 				Name: "destination",
-				MarkdownDescription: "Name of the destination. Dots are allowed, the words `*` and `#` are not. " +
-					"At most 255 bytes less 2 per level.",
+				MarkdownDescription: "Name of the destination. Dots are allowed, the words `*` and `#` are not. At most 255 bytes " +
+					"less 2 per level.",
 			},
 		},
 		Return: function.StringReturn{},

@@ -19,16 +19,14 @@ func (topologyDiagram) Definition(_ context.Context, _ function.DefinitionReques
 	resp.Definition = function.Definition{
 		Summary: "Mermaid flowchart of a topology.",
 		MarkdownDescription: "Returns a Mermaid flowchart of the `topology` of a retry chain, retry tiers, an attachment or a delay " +
-			"network, for a README or a pull request. " +
-			"Exchanges are rounded boxes, queues are cylinders, bindings are arrows, dead-letter and alternate exchanges are dotted " +
-			"arrows.",
+			"network, for a README or a pull request. Exchanges are rounded boxes, queues are cylinders, bindings are arrows, " +
+			"dead-letter and alternate exchanges are dotted arrows.",
 		Parameters: []function.Parameter{
 			function.ObjectParameter{
 				Name:           "topology",
 				AttributeTypes: values.LinesTypes,
 				MarkdownDescription: "Attribute `topology` of a resource `rabbitmq_retry_chain`, `rabbitmq_retry_tiers`, " +
-					"`rabbitmq_retry_attachment` or " +
-					"`rabbitmq_delay_network`.",
+					"`rabbitmq_retry_attachment` or `rabbitmq_delay_network`.",
 			},
 		},
 		Return: function.StringReturn{},

@@ -105,11 +105,9 @@ func (r *Resource) addRemovalError(m Model, err error, diags *diag.Diagnostics) 
 	case errors.As(err, &blocked):
 		diags.AddError(r.Words.InUse, fmt.Sprintf("%s was not deleted. %s", r.place(m), diagnostics.Sentence(err.Error())))
 	case errors.As(err, &used):
-		diags.AddError(r.Words.InUse, fmt.Sprintf("%s was not deleted as a whole, because something arrived while it was being deleted: "+
-			"%s.\n\n"+
-			"What is left holds its messages. RabbitMQ drops what reaches a queue in the moment of its deletion: stop publishers and "+
-			"consumers and "+
-			"destroy again; an apply makes it whole again.", r.place(m), strings.TrimSuffix(err.Error(), ".")))
+		diags.AddError(r.Words.InUse, fmt.Sprintf("%s was not deleted as a whole, because something arrived while it was being "+
+			"deleted: %s.\n\nWhat is left holds its messages. RabbitMQ drops what reaches a queue in the moment of its deletion: stop "+
+			"publishers and consumers and destroy again; an apply makes it whole again.", r.place(m), strings.TrimSuffix(err.Error(), ".")))
 	default:
 		diagnostics.AddError(diags, r.Words.NotDeleted, err)
 	}
@@ -170,10 +168,9 @@ func (r *Resource) nothingHeldBack(ctx context.Context, m Model, s Subject, what
 	case err != nil:
 		return err
 	case why != "":
-		return fmt.Errorf("it is not known how many messages the exchange %q holds back, and they would be lost with it: %s. Nothing was "+
-			"changed. "+
-			"Stop publishers and consumers and wait %s, the longest delay: then it holds back none. Consume what came back, set "+
-			"deletion_policy = \"delete\", apply, and destroy",
+		return fmt.Errorf("it is not known how many messages the exchange %q holds back, and they would be lost with it: %s. Nothing "+
+			"was changed. Stop publishers and consumers and wait %s, the longest delay: then it holds back none. Consume what came "+
+			"back, set deletion_policy = \"delete\", apply, and destroy",
 			exchange, why, retry.FormatDuration(longest))
 	case n > 0:
 		return fmt.Errorf("the exchange %q holds back %d messages, which would be lost with it. Nothing was changed. Wait until their "+
@@ -201,10 +198,9 @@ func NoPendingDeadLetters(ctx context.Context, client *broker.Client, vhost stri
 		return err
 	}
 	if pending > 0 {
-		return fmt.Errorf("queue %q has %s, and RabbitMQ deletes dead letters on their way when the queue does not dead-letter at least "+
-			"once any more. Nothing was changed. "+
-			"Wait until they have arrived, which they do at once if their route is complete and after 180 seconds if it was mended just "+
-			"now, and apply again",
+		return fmt.Errorf("queue %q has %s, and RabbitMQ deletes dead letters on their way when the queue does not dead-letter at "+
+			"least once any more. Nothing was changed. Wait until they have arrived, which they do at once if their route is complete "+
+			"and after 180 seconds if it was mended just now, and apply again",
 			work.Name, counts)
 	}
 	return nil

@@ -67,9 +67,8 @@ func (d *Drain) Run(ctx context.Context, diags *diag.Diagnostics) bool {
 				d.subject, strings.TrimSuffix(err.Error(), "."), d.text()))
 	case len(d.left) > 0:
 		diags.AddAttributeWarning(path.Root("draining"), "Tiers Still Draining",
-			fmt.Sprintf("%s is changed, and no new messages enter these tiers of before:\n\n  %s\n\nTheir messages come back to the work "+
-				"queue when their delay is over. "+
-				"A later plan that finds a tier empty shows its removal.", d.subject, d.text()))
+			fmt.Sprintf("%s is changed, and no new messages enter these tiers of before:\n\n  %s\n\nTheir messages come back to the "+
+				"work queue when their delay is over. A later plan that finds a tier empty shows its removal.", d.subject, d.text()))
 	}
 	return true
 }

@@ -46,7 +46,6 @@ func FormText(kind, name, actual, needer, wanted string) string {
 // and how to import that under its identifier.
 func AddHalfMade(diags *diag.Diagnostics, title, id string, err error) {
 	diags.AddError(title,
-		fmt.Sprintf("What this create had made could not be removed again: %s.\n\nNo message is lost. Mend the cause, then import what "+
-			"is there and apply:\n\n"+
-			"  terraform import <address of this resource> '%s'", strings.TrimSuffix(err.Error(), "."), id))
+		fmt.Sprintf("What this create had made could not be removed again: %s.\n\nNo message is lost. Mend the cause, then import "+
+			"what is there and apply:\n\n  terraform import <address of this resource> '%s'", strings.TrimSuffix(err.Error(), "."), id))
 }

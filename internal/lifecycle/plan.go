@@ -244,18 +244,16 @@ func (p *planning) checkReplacement(ctx context.Context) {
 	switch p.state.Base().DeletionPolicy.ValueString() {
 	case Retain:
 		p.diags.AddAttributeError(path.Root("deletion_policy"), "Replacement Would Leave the Old "+p.Words.Title,
-			fmt.Sprintf("A new name or virtual host creates a new %s, and deletion_policy = \"retain\" would leave the old one, %q, at "+
-				"work beside it. "+
-				"Set deletion_policy = \"if_empty\" and apply that first; or take the old one out of the configuration and give the new "+
-				"one a resource of its own.",
+			fmt.Sprintf("A new name or virtual host creates a new %s, and deletion_policy = \"retain\" would leave the old one, %q, "+
+				"at work beside it. Set deletion_policy = \"if_empty\" and apply that first; or take the old one out of the "+
+				"configuration and give the new one a resource of its own.",
 				p.Words.Noun, id))
 	case IfEmpty:
 		if full := p.countOld(ctx); len(full) > 0 {
 			p.diags.AddAttributeError(path.Root(p.attribute()), p.Words.Title+" to Be Replaced Holds Messages",
-				fmt.Sprintf("A new name or virtual host creates a new %s and destroys the old one, %q, whose queues hold messages:\n\n  "+
-					"%s\n\n"+
-					"Consume or move the messages first. Or give the new one a resource of its own beside this one, and remove this one "+
-					"when it is empty.",
+				fmt.Sprintf("A new name or virtual host creates a new %s and destroys the old one, %q, whose queues hold messages:\n\n"+
+					"  %s\n\nConsume or move the messages first. Or give the new one a resource of its own beside this one, and "+
+					"remove this one when it is empty.",
 					p.Words.Noun, id, diagnostics.CountsText(full)))
 		}
 	}
@@ -351,9 +349,9 @@ func (p *planning) reportDrift() {
 	}
 	if len(gone) > 0 {
 		p.diags.AddAttributeWarning(path.Root("topology"), "Queue Is Gone",
-			fmt.Sprintf("Queues of %s are not on the broker, or were never made:\n\n  %s\n\nThis plan declares them again. What was in "+
-				"them when they were deleted is lost: "+
-				"RabbitMQ dead-letters nothing when a queue is deleted.", lower(p.label(p.prior)), lines(gone)))
+			fmt.Sprintf("Queues of %s are not on the broker, or were never made:\n\n  %s\n\nThis plan declares them again. What was "+
+				"in them when they were deleted is lost: RabbitMQ dead-letters nothing when a queue is deleted.",
+				lower(p.label(p.prior)), lines(gone)))
 	}
 }
 

@@ -43,10 +43,10 @@ func AwaitPolicy(ctx context.Context, client *broker.Client, vhost, policy, queu
 			return err
 		}
 	}
-	return fmt.Errorf("the policy %q does not take effect on the queue %q: after %s RabbitMQ says that the policies in effect are {%s}. "+
-		"Look for a policy of higher priority, or for a key that the queue's type does not support. If there is neither, other policies "+
-		"were set at the same moment, and RabbitMQ lost "+
-		"the effect of this one: apply again", policy, queue, patience, definition.Text())
+	return fmt.Errorf("the policy %q does not take effect on the queue %q: after %s RabbitMQ says that the policies in effect are "+
+		"{%s}. Look for a policy of higher priority, or for a key that the queue's type does not support. If there is neither, other "+
+		"policies were set at the same moment, and RabbitMQ lost the effect of this one: apply again",
+		policy, queue, patience, definition.Text())
 }
 
 // setAgain sets the policy as it is.

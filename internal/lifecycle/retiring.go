@@ -35,9 +35,9 @@ func (p *planning) warnOfRetiring(ctx context.Context, s Subject) {
 		return
 	}
 	p.diags.AddAttributeWarning(path.Root("delays"), "Tiers Retire",
-		fmt.Sprintf("No message enters these tiers of the %s %q any more:\n\n  %s\n\nTheir messages come back when their delay is over. "+
-			"Then the tiers are deleted, "+
-			"by this apply or, if it takes longer, by a later one. The numbers can be some seconds old.",
+		fmt.Sprintf("No message enters these tiers of the %s %q any more:\n\n  %s\n\nTheir messages come back when their delay is "+
+			"over. Then the tiers are deleted, by this apply or, if it takes longer, by a later one. The numbers can be some seconds "+
+			"old.",
 			p.Words.Noun, name(p.planned), strings.Join(p.counted(ctx, tiers), "\n  ")))
 }
 

@@ -181,9 +181,9 @@ func (r *Resource) provedEmpty(ctx context.Context, m Model, queues []topology.Q
 	}
 	if len(full) > 0 {
 		diags.AddError("Queue Holds Messages",
-			fmt.Sprintf("Queues that this update would have to delete and declare again hold messages, or may hold some:\n\n  "+
-				"%s\n\nNothing was changed. A tier empties by itself "+
-				"when its delay is over: wait and apply again.", diagnostics.CountsText(full)))
+			fmt.Sprintf("Queues that this update would have to delete and declare again hold messages, or may hold some:\n\n  %s\n\n"+
+				"Nothing was changed. A tier empties by itself when its delay is over: wait and apply again.",
+				diagnostics.CountsText(full)))
 		return false
 	}
 	return true

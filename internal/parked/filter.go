@@ -39,12 +39,10 @@ func FilterAttribute() schema.SingleNestedAttribute {
 			"origin_queue": text("Queue that the message failed in."),
 			"reason":       text("Why the message failed there: `rejected`, `expired`, `maxlen` or `delivery_limit`."),
 			"exchange":     text("Exchange that the message was published to."),
-			"routing_key": text("Pattern of the routing key that the message was published with, as topic exchanges have it: `*` is one " +
-				"word, `#` any number of words. " +
-				"Words are separated by dots."),
-			"headers": text("Headers of the application with their exact values, as a JSON object: `jsonencode({ tenant = \"blue\" })`. " +
-				"The integer `2` and the string " +
-				"`\"2\"` are different values."),
+			"routing_key": text("Pattern of the routing key that the message was published with, as topic exchanges have it: `*` is " +
+				"one word, `#` any number of words. Words are separated by dots."),
+			"headers": text("Headers of the application with their exact values, as a JSON object: `jsonencode({ tenant = \"blue\" " +
+				"})`. The integer `2` and the string `\"2\"` are different values."),
 			"older_than": text("Selects messages whose last failure is longer ago than this duration, such as `24h`, or earlier than " +
 				"this time, such as `2030-01-31T12:00:00Z`."),
 			"newer_than": text("The other way round: failed within this duration, or after this time."),

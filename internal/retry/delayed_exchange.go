@@ -83,8 +83,8 @@ func (c Chain) checkHeldBack() []Problem {
 	for i, delay := range c.Delays {
 		if delay > topology.LongestDelay {
 			p.errorf(fmt.Sprintf("delays[%d]", i), "Delay Too Long",
-				"An exchange of type %q holds a message back for %s at "+
-					"most.", topology.DelayedMessage, FormatDuration(topology.LongestDelay))
+				"An exchange of type %q holds a message back for %s at most.",
+				topology.DelayedMessage, FormatDuration(topology.LongestDelay))
 		}
 	}
 	return p

@@ -23,8 +23,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	case err != nil && isDuration(text) && strings.HasPrefix(text, "-"), d < 0:
 		return 0, fmt.Errorf("%q is negative: the shortest duration is \"0s\"", text)
 	case err != nil && isDuration(text), d > MaxDelay:
-		return 0, fmt.Errorf("%q is longer than ten years (%s), the longest time-to-live that RabbitMQ "+
-			"accepts", text, FormatDuration(MaxDelay))
+		return 0, fmt.Errorf("%q is longer than ten years (%s), the longest time-to-live that RabbitMQ accepts",
+			text, FormatDuration(MaxDelay))
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration: write a number and a unit (ms, s, m, h, d), such as \"500ms\", \"90s\", \"1m30s\", "+
 			"\"2h\" or \"7d\"", text)

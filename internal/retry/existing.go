@@ -177,9 +177,9 @@ func (c Chain) checkExistingLimit(p *problems, q topology.Queue, f Features) {
 	}
 	if limit >= 0 && limit <= int64(len(c.Delays)) {
 		p.warnf("delays", "Delivery Limit Ends the Retries Early",
-			"The queue %q has a delivery limit of %d, and RabbitMQ can count every retry as a delivery: a message may be parked before "+
-				"it has had all of its %d attempts. The chain needs a queue with a higher "+
-				"x-delivery-limit. %s", q.Name, limit, c.Attempts(), Redeclare)
+			"The queue %q has a delivery limit of %d, and RabbitMQ can count every retry as a delivery: a message may be parked "+
+				"before it has had all of its %d attempts. The chain needs a queue with a higher x-delivery-limit. %s",
+			q.Name, limit, c.Attempts(), Redeclare)
 	}
 }
 
@@ -212,8 +212,8 @@ func (c Chain) checkExistingParking(p *problems, q topology.Queue, f Features) {
 	}
 	if q.AutoDelete || q.Exclusive {
 		p.errorf(at, "Parking Queue Would Lose Messages",
-			"The queue %q is deleted with its last consumer or its connection, and parked messages with it. "+
-				"The chain needs one that is neither exclusive nor auto-delete. %s", q.Name, Redeclare)
+			"The queue %q is deleted with its last consumer or its connection, and parked messages with it. The chain needs one that "+
+				"is neither exclusive nor auto-delete. %s", q.Name, Redeclare)
 	}
 	c.checkParkingLimit(p, q, f)
 }

@@ -242,8 +242,8 @@ func (m member) checkKeys(p *problems, policies []topology.Policy, f Features) {
 				continue
 			}
 			p.errorf(m.attribute(), "Policy Endangers Messages",
-				"The %s %q sets %s on the %s %q: "+
-					"%s. %s", policy.Kind(), policy.Name, topology.Arguments{key: value}.Text(), m.role, m.name, effect, m.wayOut(policy))
+				"The %s %q sets %s on the %s %q: %s. %s",
+				policy.Kind(), policy.Name, topology.Arguments{key: value}.Text(), m.role, m.name, effect, m.wayOut(policy))
 			p.from(policy)
 		}
 	}

@@ -133,8 +133,8 @@ func (c Chain) checkSettings(version string) []Problem {
 			continue
 		}
 		p.errorf("work_queue."+s.attribute, "Setting Not Supported by This Broker",
-			"RabbitMQ %s does not know %s for %s queues. Leave work_queue.%s "+
-				"out%s.", version, s.argument, kind, s.attribute, needs(known.InFor(kind)))
+			"RabbitMQ %s does not know %s for %s queues. Leave work_queue.%s out%s.",
+			version, s.argument, kind, s.attribute, needs(known.InFor(kind)))
 	}
 	return p
 }

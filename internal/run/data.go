@@ -220,9 +220,8 @@ func KnowsBroker(data *Data, diags *diag.Diagnostics) bool {
 		return true
 	}
 	diags.AddError("Broker Not Known",
-		"A part of the provider's configuration is known only after apply, and so no broker can be asked or changed. Apply what it comes "+
-			"from "+
-			"first, with -target, or write the value into the provider block.")
+		"A part of the provider's configuration is known only after apply, and so no broker can be asked or changed. Apply what it "+
+			"comes from first, with -target, or write the value into the provider block.")
 	return false
 }
 

@@ -138,8 +138,8 @@ func checkIntact(d worker.Delivery, c chain) error {
 	if d.RoutingKey == routingKey {
 		say("         routing key %s intact", d.RoutingKey)
 	} else {
-		say("         routing key is %s now (strategy %s); the original, %s, is in its x-death "+
-			"header", d.RoutingKey, c.Strategy, routingKey)
+		say("         routing key is %s now (strategy %s); the original, %s, is in its x-death header",
+			d.RoutingKey, c.Strategy, routingKey)
 	}
 	say("         rejected %d times in queue %s, says its x-death header", d.Deaths(c.WorkQueue.Name, "rejected"), c.WorkQueue.Name)
 	return nil

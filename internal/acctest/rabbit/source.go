@@ -105,9 +105,8 @@ func chooseFrom(ctx context.Context, from []source, version string, log io.Write
 	if version != "" {
 		what += " " + version
 	}
-	return nil, fmt.Errorf("%s is not to be had on this machine. Tried:%s\n"+
-		"Install Docker and see that \"docker info\" works, or run as root on Debian, "+
-		"or set %s to the management URLs of brokers that run, such as http://guest:guest@localhost:15672",
+	return nil, fmt.Errorf("%s is not to be had on this machine. Tried:%s\nInstall Docker and see that \"docker info\" works, or run "+
+		"as root on Debian, or set %s to the management URLs of brokers that run, such as http://guest:guest@localhost:15672",
 		what, tried.String(), EnvEndpoints)
 }
 

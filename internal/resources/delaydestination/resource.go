@@ -218,8 +218,7 @@ func (r *destinationResource) isNew(ctx context.Context, m model, diags *diag.Di
 		if in.Has(d.Binding()) {
 			diags.AddAttributeError(path.Root("queue"), "Destination Already Attached",
 				fmt.Sprintf("The %s is attached already and not in this state. The provider never takes over what it did not make. "+
-					"Import it:\n\n"+
-					"  terraform import <address of this resource> '%s'", d, m.ID.ValueString()))
+					"Import it:\n\n  terraform import <address of this resource> '%s'", d, m.ID.ValueString()))
 		}
 	})
 	if err != nil {

@@ -19,10 +19,9 @@ func (r *destinationResource) Schema(_ context.Context, _ resource.SchemaRequest
 	notEmpty := []validator.String{stringvalidator.LengthAtLeast(1)}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Attaches a queue to a delay network as a destination: a binding of the network's delivery exchange. " +
-			"Messages whose routing key names a destination that is not attached " +
-			"when their delay is over go to the network's queue for unrouted messages.\n\n" +
-			"Every change makes a new binding. Set `create_before_destroy` in the `lifecycle` block, so that no message comes between " +
-			"the old and the new one.",
+			"Messages whose routing key names a destination that is not attached when their delay is over go to the network's queue " +
+			"for unrouted messages.\n\nEvery change makes a new binding. Set `create_before_destroy` in the `lifecycle` block, so " +
+			"that no message comes between the old and the new one.",
 		Attributes: map[string]schema.Attribute{
 			"network": schema.StringAttribute{
 				Required: true,
@@ -37,9 +36,9 @@ func (r *destinationResource) Schema(_ context.Context, _ resource.SchemaRequest
 			},
 			"name": schema.StringAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "Name that senders write into the routing key. Dots are allowed, the words `*` and `#` are not. At " +
-					"most 255 bytes less 2 per level, 199 with 28 levels. " +
-					"When several destinations have the same name each gets a copy. Default: the name of the queue.",
+				MarkdownDescription: "Name that senders write into the routing key. Dots are allowed, the words `*` and `#` are not. " +
+					"At most 255 bytes less 2 per level, 199 with 28 levels. When several destinations have the same name each gets a " +
+					"copy. Default: the name of the queue.",
 				Validators: notEmpty,
 			},
 			"levels": schema.Int64Attribute{

@@ -83,8 +83,8 @@ func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilit
 	n, features, err := delay.Read(m.Name.ValueString(), in, version)
 	if errors.Is(err, delay.ErrNoNetwork) {
 		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
-			"Virtual host %q holds no level of a delay network named %q, such as the queue %s. "+
-				"Check the name, or create the network instead of importing it.", m.VHost.ValueString(), m.Name.ValueString(),
+			"Virtual host %q holds no level of a delay network named %q, such as the queue %s. Check the name, or create the network "+
+				"instead of importing it.", m.VHost.ValueString(), m.Name.ValueString(),
 			m.network().Level(0))}
 	}
 	f.Features = features
@@ -102,8 +102,7 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 	}
 	const argument = "it is an argument of every queue, which RabbitMQ fixes when the queue is declared"
 	changes = lifecycle.Differences("Undo the change; or add a network of another name with the new value, attach the destinations to "+
-		"both, "+
-		"move the senders, and remove this one when it is empty.",
+		"both, move the senders, and remove this one when it is empty.",
 		lifecycle.Fixed{
 			Name: "unit", Reason: "the queues hold messages for the unit times a power of two, which RabbitMQ fixes when they are declared",
 			Before: before.Unit, After: m.Unit,

@@ -63,6 +63,5 @@ func (s subject) Blockers(in, _ *topology.Topology, everything bool) string {
 		return ""
 	}
 	return fmt.Sprintf("Destinations are attached to it:\n\n  %s\n\nNothing was changed. Remove them first. To remove the network all "+
-		"the same, "+
-		"set deletion_policy = \"delete\", apply, and then destroy.", strings.Join(attached, "\n  "))
+		"the same, set deletion_policy = \"delete\", apply, and then destroy.", strings.Join(attached, "\n  "))
 }

@@ -30,9 +30,8 @@ type kind struct {
 var (
 	redriving = kind{
 		name: "redrive", done: "moved", redrive: true,
-		summary: "Takes parked messages back: publishes each one to the queue that it failed in, and removes it from the parking queue " +
-			"once the broker has confirmed it. " +
-			"Messages that are not selected stay in their place and order.",
+		summary: "Takes parked messages back: publishes each one to the queue that it failed in, and removes it from the parking " +
+			"queue once the broker has confirmed it. Messages that are not selected stay in their place and order.",
 	}
 	discarding = kind{
 		name: "discard", done: "discarded",
@@ -83,29 +82,27 @@ func (k kind) ownInputs() map[string]schema.Attribute {
 	}
 	return map[string]schema.Attribute{"strict": schema.BoolAttribute{
 		Optional: true,
-		MarkdownDescription: "If `true`, messages stay that a redrive is known to change: those with a `user_id` of another user, with " +
-			"`CC` or `BCC` that must be removed, or of the type `amqp-1.0`. " +
-			"Other messages that were published over AMQP 1.0 cannot be recognized. Default: `false`.",
+		MarkdownDescription: "If `true`, messages stay that a redrive is known to change: those with a `user_id` of another user, " +
+			"with `CC` or `BCC` that must be removed, or of the type `amqp-1.0`. Other messages that were published over AMQP 1.0 " +
+			"cannot be recognized. Default: `false`.",
 	}, "redrive_headers": schema.StringAttribute{
 		Optional: true,
-		MarkdownDescription: fmt.Sprintf("Form of the headers `%s` and `%s` that a redrive adds: `typed` (an integer and a timestamp), "+
-			"`text` (both as text, for clients that accept "+
-			"no other headers), or `none`. Default: `typed`.", messages.RedriveCount, messages.RedrivenAt),
+		MarkdownDescription: fmt.Sprintf("Form of the headers `%s` and `%s` that a redrive adds: `typed` (an integer and a "+
+			"timestamp), `text` (both as text, for clients that accept no other headers), or `none`. Default: `typed`.",
+			messages.RedriveCount, messages.RedrivenAt),
 		Validators: []validator.String{stringvalidator.OneOf(string(messages.TypedHeaders), string(messages.TextHeaders),
 			string(messages.NoHeaders))},
 	}, "destination": schema.SingleNestedAttribute{
 		Optional: true,
-		MarkdownDescription: "Where the messages go. Default: the queue that each message failed in, through the redrive exchange of its " +
-			"retry chain, so that it keeps its routing key " +
-			"and has all attempts again; where that queue is none of a chain, through the default exchange, so that the routing key " +
-			"becomes the name of the queue. A message " +
-			"that does not tell where it failed stays, and so does one whose queue is gone.",
+		MarkdownDescription: "Where the messages go. Default: the queue that each message failed in, through the redrive exchange of " +
+			"its retry chain, so that it keeps its routing key and has all attempts again; where that queue is none of a chain, " +
+			"through the default exchange, so that the routing key becomes the name of the queue. A message that does not tell where " +
+			"it failed stays, and so does one whose queue is gone.",
 		Attributes: map[string]schema.Attribute{
 			"queue": name("Name of a queue. The routing key stays if it is the work queue of a chain, and else becomes the name of the " +
 				"queue."),
 			"exchange": name("Name of an exchange, to which messages are published with the routing key with which they came to the " +
-				"queue that they failed in. " +
-				"Exactly one of `queue` and `exchange` is needed."),
+				"queue that they failed in. Exactly one of `queue` and `exchange` is needed."),
 		},
 	}}
 }
@@ -152,14 +149,12 @@ func (k kind) description() string {
 			"the queue can have forgotten what was deleted; run it again."
 	}
 	return k.summary + "\n\n" + fmt.Sprintf("No message is lost, whenever the run ends. If it is killed or the connection breaks, at "+
-		"most %d messages are in both queues. "+
-		"A message that RabbitMQ refuses stays and is reported with its id and position; the others move. While RabbitMQ blocks "+
-		"publishers (memory or disk alarm), the run ends with an error.\n\n"+
+		"most %d messages are in both queues. A message that RabbitMQ refuses stays and is reported with its id and position; the "+
+		"others move. While RabbitMQ blocks publishers (memory or disk alarm), the run ends with an error.\n\n"+
 		"The broker's headers about deaths are removed. `CC` and `BCC` are removed unless the message goes through its retry chain, "+
-		"because they would route copies. "+
-		"A `user_id` of another user is removed. The headers `%s` and `%s` are added. Everything else stays as AMQP 0-9-1 shows it: of a "+
-		"message that was published over AMQP 1.0, "+
-		"the properties `to`, `subject`, `group-sequence`, `reply-to-group-id` and `absolute-expiry-time`, footers, and annotations that "+
-		"do not begin with `x-` are lost, and a priority of 0 becomes none.",
+		"because they would route copies. A `user_id` of another user is removed. The headers `%s` and `%s` are added. Everything "+
+		"else stays as AMQP 0-9-1 shows it: of a message that was published over AMQP 1.0, the properties `to`, `subject`, "+
+		"`group-sequence`, `reply-to-group-id` and `absolute-expiry-time`, footers, and annotations that do not begin with `x-` are "+
+		"lost, and a priority of 0 becomes none.",
 		messages.RedriveBatch, messages.RedriveCount, messages.RedrivenAt)
 }

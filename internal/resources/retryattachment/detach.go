@@ -103,9 +103,9 @@ func (d detachment) letReturn(ctx context.Context) error {
 	longest := longestOf(tiers)
 	if deadline, limited := ctx.Deadline(); limited && time.Until(deadline) < longest+grace {
 		if full, err := d.client.ProveEmpty(ctx, d.vhost, lifecycle.TierQueues(tiers)); err != nil || len(full) > 0 {
-			return errors.Join(err, fmt.Errorf("messages that are under way can take up to %s to come back, and timeouts.delete leaves "+
-				"%s. Nothing was changed. Give it more time, apply and destroy again; or set "+
-				"on_detach = \"park\", apply and destroy, and they are parked", retry.FormatDuration(longest),
+			return errors.Join(err, fmt.Errorf("messages that are under way can take up to %s to come back, and timeouts.delete "+
+				"leaves %s. Nothing was changed. Give it more time, apply and destroy again; or set on_detach = \"park\", apply and "+
+				"destroy, and they are parked", retry.FormatDuration(longest),
 				time.Until(deadline).Round(time.Second)))
 		}
 	}
@@ -114,8 +114,8 @@ func (d detachment) letReturn(ctx context.Context) error {
 	}
 	if err := d.wait(ctx, tiers, longest); err != nil {
 		return fmt.Errorf("the messages that are under way, for up to %s, were not waited for to the end: %w. Until the queue %q is "+
-			"detached, what it rejects is parked. Destroy again to go on, "+
-			"or apply to attach the queue as before", retry.FormatDuration(longest), err, d.subject.Work.Name)
+			"detached, what it rejects is parked. Destroy again to go on, or apply to attach the queue as before",
+			retry.FormatDuration(longest), err, d.subject.Work.Name)
 	}
 	return d.proveEmpty(ctx)
 }

@@ -83,10 +83,9 @@ func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilit
 	a, features, err := retry.ReadAttachment(tiers, queue, in, version)
 	if errors.Is(err, retry.ErrNotAttached) {
 		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
-			"Virtual host %q holds nothing that attaches a queue %q to retry tiers %q, such as a binding of the exchange %s. Check the "+
-				"parts of the "+
-				"identifier, or create the attachment instead of importing it; with ownership = \"application\" for a queue that an "+
-				"application declares.",
+			"Virtual host %q holds nothing that attaches a queue %q to retry tiers %q, such as a binding of the exchange %s. Check "+
+				"the parts of the identifier, or create the attachment instead of importing it; with ownership = \"application\" for a "+
+				"queue that an application declares.",
 			m.VHost.ValueString(), queue, tiers, retry.NewShared(tiers).ReturnExchange())}
 	}
 	f.Features = features
@@ -192,8 +191,7 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 		})
 	}
 	changes = lifecycle.Differences("Undo the change; or attach a queue of another name with the new value, move publishers and then "+
-		"consumers there, "+
-		"and remove this attachment when its queue is empty.", fixed...)
+		"consumers there, and remove this attachment when its queue is empty.", fixed...)
 	// A queue that is gone, or a create that was killed.
 	_, exists := values.LinesOf(before.Topology).Queues[m.Queue.ValueString()]
 	return changes, !exists && !attribute.IsApplication(before.Ownership)
@@ -210,9 +208,8 @@ func (m *model) Moves(state lifecycle.Model) []lifecycle.Change {
 		Attribute: "tiers",
 		Reason:    "the queue would be attached to none for a while, and what its consumers reject meanwhile would be lost",
 		Instead: fmt.Sprintf("Undo the change; or attach a queue of another name to the tiers %q, move publishers and then consumers "+
-			"there, and remove this "+
-			"attachment when its queue is empty. A queue of an application can move while nobody consumes it: remove its attachment, "+
-			"apply, and attach it again.",
+			"there, and remove this attachment when its queue is empty. A queue of an application can move while nobody consumes it: "+
+			"remove its attachment, apply, and attach it again.",
 			m.Tiers.ValueString()),
 	}}
 }

@@ -20,10 +20,9 @@ import (
 func attachmentSchema(ctx context.Context) schema.Schema {
 	whole := schema.Schema{
 		Version: 1,
-		MarkdownDescription: "Attaches a work queue to retry tiers that others own, see `rabbitmq_retry_tiers`: declares the queue, or " +
-			"takes an existing one. What the consumer rejects with `requeue=false` waits in the " +
-			"next tier and comes back, and is parked after the last one.\n\n" +
-			"Neither making nor removing an attachment changes the tiers or another attachment.",
+		MarkdownDescription: "Attaches a work queue to retry tiers that others own, see `rabbitmq_retry_tiers`: declares the queue, " +
+			"or takes an existing one. What the consumer rejects with `requeue=false` waits in the next tier and comes back, and is " +
+			"parked after the last one.\n\nNeither making nor removing an attachment changes the tiers or another attachment.",
 		Attributes: map[string]schema.Attribute{},
 	}
 	for _, part := range []map[string]schema.Attribute{names(), queue(), policy(), removal(), outputs()} {
@@ -56,10 +55,9 @@ func names() map[string]schema.Attribute {
 
 func queue() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"ownership": attribute.Ownership(ownedByAttachment, "Who declares the queue. `attachment`: the attachment declares and deletes "+
-			"it. `application`: the attachment "+
-			"neither declares nor deletes it, and attaches it by a policy, which needs a user with the tag `policymaker`. It cannot "+
-			"change in place."),
+		"ownership": attribute.Ownership(ownedByAttachment, "Who declares the queue. `attachment`: the attachment declares and "+
+			"deletes it. `application`: the attachment neither declares nor deletes it, and attaches it by a policy, which needs a "+
+			"user with the tag `policymaker`. It cannot change in place."),
 		"queue_type": schema.StringAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: "Type of the queue that the attachment declares: `quorum` or `classic`. Classic queues can lose " +
@@ -68,10 +66,10 @@ func queue() map[string]schema.Attribute {
 		},
 		"dead_letter_strategy": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "Guarantee with which the broker moves a rejected message into the first tier. `at-least-once` needs a " +
-				"quorum queue: no message is lost on the way, in rare cases one comes twice. " +
-				"`at-most-once`: the other way round. It can change in place for an existing queue only. Default: `at-least-once` for " +
-				"quorum queues, `at-most-once` for classic ones.",
+			MarkdownDescription: "Guarantee with which the broker moves a rejected message into the first tier. `at-least-once` needs " +
+				"a quorum queue: no message is lost on the way, in rare cases one comes twice. `at-most-once`: the other way round. " +
+				"It can change in place for an existing queue only. Default: `at-least-once` for quorum queues, `at-most-once` for " +
+				"classic ones.",
 			Validators: []validator.String{stringvalidator.OneOf(string(retry.AtLeastOnce), string(retry.AtMostOnce))},
 		},
 		"delivery_limit": schema.Int64Attribute{
@@ -85,9 +83,8 @@ func queue() map[string]schema.Attribute {
 		"arguments": schema.StringAttribute{
 			Optional: true, CustomType: jsontypes.NormalizedType{},
 			MarkdownDescription: "Further arguments of the queue that the attachment declares, as a JSON object with typed values: " +
-				"`jsonencode({ \"x-single-active-consumer\" = true })`. " +
-				"A length limit is refused: a queue that is full would hold up the tiers for all others. They cannot change in place. " +
-				"Default: none.",
+				"`jsonencode({ \"x-single-active-consumer\" = true })`. A length limit is refused: a queue that is full would hold up " +
+				"the tiers for all others. They cannot change in place. Default: none.",
 			Validators: []validator.String{values.Arguments()},
 		},
 	}
@@ -95,9 +92,9 @@ func queue() map[string]schema.Attribute {
 
 func policy() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"policy": attribute.AttachmentPolicy.Schema("Settings of the policy that attaches an application's queue. RabbitMQ applies only " +
-			"one user policy to a queue, the one of the highest priority. " +
-			"Without effect on a queue that the attachment declares. Default: the defaults below."),
+		"policy": attribute.AttachmentPolicy.Schema("Settings of the policy that attaches an application's queue. RabbitMQ applies " +
+			"only one user policy to a queue, the one of the highest priority. Without effect on a queue that the attachment " +
+			"declares. Default: the defaults below."),
 	}
 }
 
@@ -105,19 +102,17 @@ func removal() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"on_detach": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "What happens on a destroy with messages that are under way in the tiers. `wait`: it waits until they " +
-				"have come back, which takes as long as the longest delay unless all tiers are empty, and " +
-				"fails at once if `timeouts.delete` is too short for that. An existing queue parks meanwhile what is rejected. A queue " +
-				"that the attachment declared has to be empty then, and without consumers. " +
-				"`park`: it does not wait; they are parked when their delay is over. The value that was applied last counts. Default: " +
-				"`wait`.",
+			MarkdownDescription: "What happens on a destroy with messages that are under way in the tiers. `wait`: it waits until " +
+				"they have come back, which takes as long as the longest delay unless all tiers are empty, and fails at once if " +
+				"`timeouts.delete` is too short for that. An existing queue parks meanwhile what is rejected. A queue that the " +
+				"attachment declared has to be empty then, and without consumers. `park`: it does not wait; they are parked when " +
+				"their delay is over. The value that was applied last counts. Default: `wait`.",
 			Validators: []validator.String{stringvalidator.OneOf(waitThere, park)},
 		},
 		"deletion_policy": lifecycle.DeletionPolicyAttribute(
-			"What a destroy does with a queue that the attachment declared. `if_empty`: it fails while the queue holds a message or has " +
-				"a consumer. `delete`: it deletes the queue " +
-				"with its messages, and without waiting for those in the tiers, which are parked. `retain`: it leaves the queue " +
-				"attached, whether declared or existing, and only forgets it."),
+			"What a destroy does with a queue that the attachment declared. `if_empty`: it fails while the queue holds a message or " +
+				"has a consumer. `delete`: it deletes the queue with its messages, and without waiting for those in the tiers, which " +
+				"are parked. `retain`: it leaves the queue attached, whether declared or existing, and only forgets it."),
 	}
 }
 

@@ -27,9 +27,8 @@ func (m *model) Changes(prior lifecycle.Model) (changes []lifecycle.Change, idle
 		changes = append(changes, lifecycle.Change{
 			Attribute: change.attribute, Reason: change.reason,
 			Instead: fmt.Sprintf("%s would have to be deleted and declared again, and messages that arrive in between would be lost. "+
-				"Undo the change, or make it by hand without a gap: add a chain of another name with the new value, move publishers and "+
-				"then consumers to %s, "+
-				"and remove this chain when its queues are empty.", what, queue),
+				"Undo the change, or make it by hand without a gap: add a chain of another name with the new value, move publishers "+
+				"and then consumers to %s, and remove this chain when its queues are empty.", what, queue),
 		})
 	}
 	return changes, isIdle(old, c, have)

@@ -212,16 +212,14 @@ func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilit
 	switch {
 	case errors.As(err, &contradiction):
 		return &lifecycle.ImportError{Title: "Not a Retry Chain", Text: fmt.Sprintf("The objects named after %q in virtual host %q "+
-			"cannot be a retry chain: %s. "+
-			"Import only what has the form of a chain; for another topology, declare a chain of another name and move publishers and "+
-			"consumers.",
+			"cannot be a retry chain: %s. Import only what has the form of a chain; for another topology, declare a chain of another "+
+			"name and move publishers and consumers.",
 			name, vhost, contradiction.Reason)}
 	case errors.Is(err, retry.ErrNoChain):
 		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf(
 			"Virtual host %q holds no object of a retry chain named %q: no exchange %s.retry, %s.parking or %s.redrive and no tier. "+
 				"Check the name, or create the chain instead of importing it. For a queue that an application declares, create a chain "+
-				"with "+
-				"work_queue = { ownership = \"application\" }.", vhost, name, name, name, name)}
+				"with work_queue = { ownership = \"application\" }.", vhost, name, name, name, name)}
 	}
 	f.Features = features
 	m.setInputs(c)

@@ -24,8 +24,7 @@ func chainSchema(ctx context.Context) schema.Schema {
 	whole := schema.Schema{
 		Version: 2,
 		MarkdownDescription: "Declares how a work queue retries: after each rejection the message waits in the next tier, comes back, " +
-			"and after the " +
-			"last one is parked. The plan shows every exchange, queue, binding and policy that this expands into.\n\n" +
+			"and after the last one is parked. The plan shows every exchange, queue, binding and policy that this expands into.\n\n" +
 			"The consumer has one duty: `basic.reject` or `basic.nack` with `requeue=false` when it fails. It counts nothing and " +
 			"republishes nothing.",
 		Attributes: inputs(ctx),
@@ -45,11 +44,9 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		},
 		"delays": schema.ListAttribute{
 			Required: true, ElementType: types.StringType,
-			MarkdownDescription: "Waits before each retry, in order, such as `[\"5s\", \"30s\", \"5m\"]`; one retry per element, at most " +
-				"50. " +
-				"Units are `ms`, `s`, `m`, `h` and `d` (24 hours). `\"0s\"` retries at once at the tail of the queue; an empty list " +
-				"parks a message at its " +
-				"first rejection. `\"60s\"` and `\"1m\"` are the same, as are `\"24h\"` and `\"1d\"`.",
+			MarkdownDescription: "Waits before each retry, in order, such as `[\"5s\", \"30s\", \"5m\"]`; one retry per element, at " +
+				"most 50. Units are `ms`, `s`, `m`, `h` and `d` (24 hours). `\"0s\"` retries at once at the tail of the queue; an " +
+				"empty list parks a message at its first rejection. `\"60s\"` and `\"1m\"` are the same, as are `\"24h\"` and `\"1d\"`.",
 			Validators: []validator.List{
 				listvalidator.SizeAtMost(retry.MaxTiers),
 				listvalidator.NoNullValues(),
@@ -78,17 +75,15 @@ func inputs(ctx context.Context) map[string]schema.Attribute {
 		"dead_letter_strategy": schema.StringAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: "Guarantee with which the broker moves a message from queue to queue. `at-least-once` needs quorum " +
-				"queues: no message is lost " +
-				"on the way, in rare cases one comes twice. `at-most-once`: the other way round. Default: `at-least-once` for quorum " +
-				"queues, " +
-				"`at-most-once` for classic ones.",
+				"queues: no message is lost on the way, in rare cases one comes twice. `at-most-once`: the other way round. Default: " +
+				"`at-least-once` for quorum queues, `at-most-once` for classic ones.",
 			Validators: []validator.String{stringvalidator.OneOf(string(retry.AtLeastOnce), string(retry.AtMostOnce))},
 		},
 		"work_queue":    workQueueSchema(),
 		"parking_queue": parkingQueueSchema(),
-		"policy": attribute.ChainPolicy.Schema("Settings of the policies that the chain sets. RabbitMQ applies only one user policy to a " +
-			"queue, the one of the highest priority. " +
-			"Default: no shield, and for an application's work queue a policy with the defaults below."),
+		"policy": attribute.ChainPolicy.Schema("Settings of the policies that the chain sets. RabbitMQ applies only one user policy " +
+			"to a queue, the one of the highest priority. Default: no shield, and for an application's work queue a policy with the " +
+			"defaults below."),
 		"deletion_policy": lifecycle.DeletionPolicyAttribute(
 			"What a destroy does with messages. `if_empty`: it fails while any queue of the chain holds one. `delete`: it deletes them. " +
 				"`retain`: it leaves the whole chain on the broker and only forgets it."),
@@ -106,20 +101,18 @@ func workQueueSchema() schema.Attribute {
 				MarkdownDescription: "Name of the work queue. Default: the chain's name.",
 			},
 			"ownership": attribute.Ownership(ownedByChain, "Who declares the queue. `chain`: the chain declares and deletes it. "+
-				"`application`: the chain neither declares nor changes nor deletes it, and attaches it "+
-				"by a policy that sets the chain's dead-letter exchange. Then no other attribute of `work_queue` but `name` may be set, "+
-				"the queue must exist when the chain is applied, and the user needs the tag "+
-				"`policymaker`. A destroy removes the policy, and what was in effect before is in effect again."),
+				"`application`: the chain neither declares nor changes nor deletes it, and attaches it by a policy that sets the "+
+				"chain's dead-letter exchange. Then no other attribute of `work_queue` but `name` may be set, the queue must exist "+
+				"when the chain is applied, and the user needs the tag `policymaker`. A destroy removes the policy, and what was in "+
+				"effect before is in effect again."),
 			"delivery_limit": schema.Int64Attribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "How often a message may go back to the queue without being rejected (a crash of its consumer, a " +
-					"requeue) before it is parked; `-1` for no limit. " +
-					"Quorum queues only. RabbitMQ 4.3 does not count `basic.nack` with `requeue=true`. The queue is declared with 50 " +
-					"more, because newer brokers count the rounds through the tiers as well; " +
-					"that of a chain that is made with `delays = []` with exactly this number, so that a message that always fails is " +
-					"delivered once more than it says. " +
-					"Default: `20` for quorum queues on RabbitMQ 3.13.3 or later, else none; with strategy `delayed_retry` it follows " +
-					"from the delays.",
+					"requeue) before it is parked; `-1` for no limit. Quorum queues only. RabbitMQ 4.3 does not count `basic.nack` " +
+					"with `requeue=true`. The queue is declared with 50 more, because newer brokers count the rounds through the " +
+					"tiers as well; that of a chain that is made with `delays = []` with exactly this number, so that a message that " +
+					"always fails is delivered once more than it says. Default: `20` for quorum queues on RabbitMQ 3.13.3 or later, " +
+					"else none; with strategy `delayed_retry` it follows from the delays.",
 				Validators: []validator.Int64{int64validator.AtLeast(retry.Unlimited)},
 			},
 			"effective_delivery_limit": attribute.EffectiveLimit(),
@@ -153,8 +146,7 @@ func workQueueSchema() schema.Attribute {
 			"arguments": schema.StringAttribute{
 				Optional: true, Computed: true, CustomType: jsontypes.NormalizedType{},
 				MarkdownDescription: "Further arguments of the work queue as a JSON object with typed values, such as `jsonencode({ " +
-					"\"x-quorum-initial-group-size\" = 5 })`. " +
-					"Arguments that have an attribute of their own are refused. Default: none.",
+					"\"x-quorum-initial-group-size\" = 5 })`. Arguments that have an attribute of their own are refused. Default: none.",
 				Validators: []validator.String{values.Arguments()},
 			},
 			"bindings": schema.ListNestedAttribute{
@@ -181,8 +173,8 @@ func bindingSchema() map[string]schema.Attribute {
 		"arguments": schema.StringAttribute{
 			Optional: true, CustomType: jsontypes.NormalizedType{},
 			MarkdownDescription: "Arguments of the binding as a JSON object with typed values, such as the headers that a headers " +
-				"exchange compares: " +
-				"`jsonencode({ \"x-match\" = \"all\", type = \"order\", version = 2 })`. RabbitMQ tells `2` from `\"2\"`. Default: none.",
+				"exchange compares: `jsonencode({ \"x-match\" = \"all\", type = \"order\", version = 2 })`. RabbitMQ tells `2` from " +
+				"`\"2\"`. Default: none.",
 			Validators: []validator.String{values.Arguments()},
 		},
 	}
@@ -199,9 +191,9 @@ func parkingQueueSchema() schema.Attribute {
 				MarkdownDescription: "Name of the parking queue. Default: the chain's name and `.parking`.",
 			},
 			"ownership": attribute.Ownership(ownedByChain, "Who declares the queue. `chain`: the chain declares and deletes it. "+
-				"`application`: something else does; the chain neither declares nor changes nor deletes it, "+
-				"and several chains can share it. A parked message came through an exchange named after its chain, and its `x-death` "+
-				"headers name the queue it died in."),
+				"`application`: something else does; the chain neither declares nor changes nor deletes it, and several chains can "+
+				"share it. A parked message came through an exchange named after its chain, and its `x-death` headers name the queue "+
+				"it died in."),
 			"message_ttl": schema.StringAttribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "After this time parked messages are **deleted**, for good. Default: they are kept for ever.",
@@ -217,9 +209,9 @@ func outputs() map[string]schema.Attribute {
 		// No nested attribute: Terraform's mock_provider cannot fill one that is computed.
 		"tiers": schema.ListAttribute{
 			Computed: true, ElementType: types.ObjectType{AttrTypes: tierTypes},
-			MarkdownDescription: "Retries in order: `delay`, the wait in its shortest form, and `queue`, in which messages wait. Empty " +
-				"with strategy `delayed_retry`. " +
-				"The number of deliveries before parking is `length(delays) + 1`; see the function `retry_schedule` for times.",
+			MarkdownDescription: "Retries in order: `delay`, the wait in its shortest form, and `queue`, in which messages wait. " +
+				"Empty with strategy `delayed_retry`. The number of deliveries before parking is `length(delays) + 1`; see the " +
+				"function `retry_schedule` for times.",
 		},
 		"work_queue_arguments": attribute.WorkQueueArguments("rabbitmq_retry_chain.orders"),
 		"retry_exchange": lifecycle.TextOutput("Exchange that leads to the tiers: the dead-letter exchange of the work queue, and " +
@@ -229,9 +221,9 @@ func outputs() map[string]schema.Attribute {
 			"with its routing key and starts again at the first attempt."),
 		"draining": schema.ListAttribute{
 			Computed: true, ElementType: types.StringType,
-			MarkdownDescription: "Queues of delays that were removed and that still hold messages, or may hold some. Nothing enters them " +
-				"any more, and their messages come back when their delay " +
-				"is over. They are left out of `topology`. A later plan that finds one empty shows its removal.",
+			MarkdownDescription: "Queues of delays that were removed and that still hold messages, or may hold some. Nothing enters " +
+				"them any more, and their messages come back when their delay is over. They are left out of `topology`. A later plan " +
+				"that finds one empty shows its removal.",
 		},
 		"topology": lifecycle.TopologyAttribute("Every object of the chain", "Type and arguments by name.", "Type and arguments by name.",
 			"Routing key and arguments by `source -> destination`.",

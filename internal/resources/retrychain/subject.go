@@ -128,8 +128,8 @@ func (s subject) Blockers(in, actual *topology.Topology, _ bool) string {
 	if len(sources) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("others use the parking queue %q of the chain %q: the exchanges %s lead to it. Nothing was changed. Remove those "+
-		"chains or bindings first, "+
-		"or hand the queue over: set parking_queue.ownership = \"application\" here, apply, and then destroy", s.Parking.Name, s.Name,
+	return fmt.Sprintf("others use the parking queue %q of the chain %q: the exchanges %s lead to it. Nothing was changed. Remove "+
+		"those chains or bindings first, or hand the queue over: set parking_queue.ownership = \"application\" here, apply, and then "+
+		"destroy", s.Parking.Name, s.Name,
 		strings.Join(sources, ", "))
 }

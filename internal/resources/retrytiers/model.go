@@ -72,9 +72,9 @@ func (m *model) Import(in *topology.Topology, f *lifecycle.Facts, version abilit
 	var contradiction *retry.NotAChainError
 	switch {
 	case errors.Is(err, retry.ErrNoChain):
-		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf("Virtual host %q holds nothing of retry tiers named "+
-			"%q, such as the exchange %s. "+
-			"Check the name, or create the tiers instead of importing them.", vhost, name, retry.NewShared(name).ReturnExchange())}
+		return &lifecycle.ImportError{Title: "Nothing to Import", Text: fmt.Sprintf("Virtual host %q holds nothing of retry tiers "+
+			"named %q, such as the exchange %s. Check the name, or create the tiers instead of importing them.",
+			vhost, name, retry.NewShared(name).ReturnExchange())}
 	case errors.As(err, &contradiction):
 		return &lifecycle.ImportError{Title: "Not Retry Tiers", Text: fmt.Sprintf("In virtual host %q, %s. Import it with its own "+
 			"resource, or choose another name.",
