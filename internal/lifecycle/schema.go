@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/attribute"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
 
 // VHostAttribute is the attribute vhost; its default is the provider's. what names what
@@ -56,18 +56,14 @@ func TextOutput(what string) schema.Attribute {
 	return schema.StringAttribute{Computed: true, MarkdownDescription: what}
 }
 
-// TopologyAttribute is the attribute topology, which describes the objects of each kind.
-func TopologyAttribute(objects, exchanges, queues, bindings, policies string) schema.Attribute {
-	lines := func(what string) schema.Attribute {
-		return schema.MapAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: what}
-	}
-	return schema.SingleNestedAttribute{
-		Computed: true,
-		MarkdownDescription: objects + ", one line each. The plan holds what is wanted, the state what is on the broker, and so a plan " +
-			"shows " +
-			"exactly what drifted. `ignore_changes` has no effect on it.",
-		Attributes: map[string]schema.Attribute{
-			"exchanges": lines(exchanges), "queues": lines(queues), "bindings": lines(bindings), "policies": lines(policies),
-		},
+// TopologyAttribute is the attribute topology. objects says which objects it lists. It is no
+// nested attribute: the framework and Terraform look at every part of those in every plan.
+func TopologyAttribute(objects string) schema.Attribute {
+	return schema.ObjectAttribute{
+		Computed: true, AttributeTypes: values.LinesTypes,
+		MarkdownDescription: objects + ", one line each: `exchanges` and `queues` with type and arguments by name, `bindings` with " +
+			"routing key and arguments by `source -> destination`, and `policies` with pattern, priority and definition by name. State " +
+			"reflects the broker, the plan the desired topology, so a plan shows exactly what drifted. After a refresh, `policies` also " +
+			"lists other policies that endanger messages. `ignore_changes` has no effect.",
 	}
 }

@@ -67,9 +67,7 @@ func networkSchema(ctx context.Context) schema.Schema {
 			"delivery_exchange": lifecycle.TextOutput("Topic exchange that destinations are bound to."),
 			"unrouted_queue": lifecycle.TextOutput("Queue for messages that the network cannot deliver: no destination of their name " +
 				"is attached, or their routing key is no key of the network. It should be watched; nothing consumes it."),
-			"topology": lifecycle.TopologyAttribute("Every object of the network but the bindings of destinations", "Type and arguments "+
-				"by name.", "Type and arguments by name.",
-				"Routing key by `source -> destination`.", "After a refresh: policies of others that endanger the network's messages."),
+			"topology": lifecycle.TopologyAttribute("Every object of the network except the bindings of destinations"),
 		},
 	}
 }

@@ -122,9 +122,6 @@ func outputs() map[string]schema.Attribute {
 			"parts, `/` are percent-encoded."),
 		"effective_delivery_limit": attribute.EffectiveLimit(),
 		"work_queue_arguments":     attribute.WorkQueueArguments("rabbitmq_retry_attachment.orders"),
-		"topology": lifecycle.TopologyAttribute("Every object of the attachment", "Always empty: the exchanges belong to the tiers.",
-			"The queue, if the attachment declares it: type and arguments by name.", "The way back from the tiers: routing key by "+
-				"`source -> destination`.",
-			"The policy that attaches an existing queue, and, after a refresh, policies of others that endanger its messages."),
+		"topology":                 lifecycle.TopologyAttribute("Every object of the attachment (the exchanges belong to the tiers)"),
 	}
 }

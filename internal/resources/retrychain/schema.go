@@ -225,9 +225,7 @@ func outputs() map[string]schema.Attribute {
 				"them any more, and their messages come back when their delay is over. They are left out of `topology`. A later plan " +
 				"that finds one empty shows its removal.",
 		},
-		"topology": lifecycle.TopologyAttribute("Every object of the chain", "Type and arguments by name.", "Type and arguments by name.",
-			"Routing key and arguments by `source -> destination`.",
-			"Pattern, priority and definition by name. After a refresh also policies of others that endanger the chain's messages."),
+		"topology": lifecycle.TopologyAttribute("Every object of the chain"),
 	}
 }
 

@@ -76,9 +76,7 @@ func tiersSchema(ctx context.Context) schema.Schema {
 					"enters them any more, and their messages come back when their delay is over. They are left out of `topology`. A " +
 					"later plan that finds one empty shows its removal.",
 			},
-			"topology": lifecycle.TopologyAttribute("Every object of the tiers but the bindings of attachments", "Type and arguments by "+
-				"name.", "Type and arguments by name.",
-				"Arguments by `source -> destination`.", "After a refresh: policies of others that endanger messages."),
+			"topology": lifecycle.TopologyAttribute("Every object of the tiers except the bindings of attachments"),
 		},
 	}
 }
