@@ -81,17 +81,19 @@ var (
 	})
 	// ConsumerTimeout is the consumer timeout of a queue in policies.
 	ConsumerTimeout = add(Ability{
-		In:     since("3.12.0"),
-		Does:   "takes a consumer timeout for each queue",
-		Source: "rabbit_policies: consumer-timeout",
+		In:      since("3.12.0"),
+		Does:    "takes a consumer timeout for each queue",
+		Source:  "rabbit_policies: consumer-timeout",
+		Enables: []string{"a consumer timeout of a quorum work queue"},
 	})
 )
 
 // ClassicConsumerTimeout is that of classic queues: 4.3 refuses the argument for classic queues.
 var ClassicConsumerTimeout = add(Ability{
-	In:     between("3.12.0", "4.3.0"),
-	Does:   "takes a consumer timeout for a classic queue",
-	Source: "rabbit_channel:get_queue_consumer_timeout/2 until 4.2; 4.3.6: invalid arg for queue of type rabbit_classic_queue",
+	In:      between("3.12.0", "4.3.0"),
+	Does:    "takes a consumer timeout for a classic queue",
+	Source:  "rabbit_channel:get_queue_consumer_timeout/2 until 4.2; 4.3.6: invalid arg for queue of type rabbit_classic_queue",
+	Enables: []string{"a consumer timeout of a classic work queue"},
 })
 
 // What the management API does.
