@@ -127,6 +127,7 @@ func TestPolicyProblems(t *testing.T) {
 		"unrouted expires":  {"unrouted", topology.Arguments{topology.KeyMessageTTL: int64(1000)}, "deleted after 1s"},
 		"queue expires":     {".*", topology.Arguments{topology.KeyExpires: int64(1000)}, "with all its messages"},
 		"length":            {"level.3$", topology.Arguments{topology.KeyMaxLength: int64(1000)}, "hold up the whole network"},
+		"a chain's shield":  {".*", topology.Arguments{topology.KeyMaxLengthBytes: topology.UnreachableLimit}, ""},
 		"key":               {"level", topology.Arguments{topology.KeyDeadLetterRoutingKey: "x"}, "not delivered"},
 		"overflow":          {"level", topology.Arguments{topology.KeyOverflow: topology.DropHead}, "falls back"},
 		"harmless overflow": {"level", topology.Arguments{topology.KeyOverflow: topology.RejectPublish}, ""},

@@ -46,6 +46,9 @@ func (n Network) checkPolicy(p *problems, seen map[string]bool, q topology.Queue
 // harm says what a key of a policy does to messages of the queue that must not
 // be, or returns "".
 func (n Network) harm(q topology.Queue, key string, value any) string {
+	if topology.Unreachable(key, value) {
+		return ""
+	}
 	number, isNumber := value.(int64)
 	switch key {
 	case topology.KeyExpires:

@@ -271,6 +271,9 @@ func (m member) wayOut(policy topology.Policy) string {
 // harm says what a key of a policy does to messages of the queue that must not
 // be, or returns "". All of it was seen on 3.10.8, 4.0.5 and 4.3.6.
 func (m member) harm(key string, value any, f Features) string {
+	if topology.Unreachable(key, value) {
+		return ""
+	}
 	n, isNumber := value.(int64)
 	switch key {
 	case topology.KeyExpires:

@@ -144,6 +144,9 @@ func TestPolicyProblemsOfKeys(t *testing.T) {
 			chain: orders(), in: holding(foreign("p", parking, 4, "max-length", 3, "max-length-bytes", 100)), features: rabbit40,
 			want: []string{"max-length=3 |over the limit", "max-length-bytes=100 |over the limit"},
 		},
+		"parking: the shield of another chain": {
+			chain: orders(), in: holding(foreign("other.shield", parking, 1000, "max-length-bytes", int(topology.UnreachableLimit))), features: rabbit40,
+		},
 		"parking: delivery-limit": {
 			chain: orders(), in: holding(foreign("p", parking, 4, "delivery-limit", 3)), features: rabbit40,
 			want: []string{"error parking_queue|put back more than 3 times is deleted"},

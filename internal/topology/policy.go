@@ -58,6 +58,13 @@ func (p Policy) Line() string {
 // every JSON reader keeps exact.
 const UnreachableLimit = int64(1)<<53 - 1
 
+// Unreachable says whether a key of a policy is a length limit that no queue reaches, such
+// as that of a retry chain's shield.
+func Unreachable(key string, value any) bool {
+	limit, isNumber := value.(int64)
+	return (key == KeyMaxLength || key == KeyMaxLengthBytes) && isNumber && limit >= UnreachableLimit
+}
+
 const (
 	mark      = "(?#apply-"
 	markBytes = len(mark + "00000000)")
