@@ -324,7 +324,9 @@ func TestAccFullStays(t *testing.T) {
 			t.Fatal("the message does not arrive")
 		}
 		after, found := s.server().Apply(t, s.resource, s.plan(nil))
-		if len(found.Errors()) != 1 || !strings.Contains(found.String(), s.queue+": messages (1 ready") || after.Value.IsNull() {
+		// AMQP tells of the message earlier than the management API, which knows the total.
+		named := strings.Contains(found.String(), s.queue+": messages (1 ready") || strings.Contains(found.String(), s.queue+": 1 message (1 ready")
+		if len(found.Errors()) != 1 || !named || after.Value.IsNull() {
 			t.Errorf("the destroy says %s and leaves %v", found, protocol.Go(after.Value))
 		}
 		s.expectWhole()

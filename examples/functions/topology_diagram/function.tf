@@ -7,3 +7,23 @@ resource "rabbitmq_retry_chain" "orders" {
 output "diagram" {
   value = provider::rabbitmq::topology_diagram(rabbitmq_retry_chain.orders.topology)
 }
+
+locals {
+  small = {
+    exchanges = { events = "topic" }
+    queues    = { orders = "quorum" }
+    bindings  = { "events -> orders (order.new)" = "routing_key=order.new" }
+    policies  = {}
+  }
+}
+
+# [
+#   "flowchart LR",
+#   "  n1([\"events\"])",
+#   "  n2[(\"orders\")]",
+#   "  n1 -->|\"routing_key=order.new\"| n2",
+#   "",
+# ]
+output "lines" {
+  value = split("\n", provider::rabbitmq::topology_diagram(local.small))
+}

@@ -3,6 +3,7 @@ package differential
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -100,7 +101,7 @@ func newHost(t *testing.T, b *rabbit.Broker) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{broker: b, version: version, name: fmt.Sprintf("differential %d", time.Now().UnixNano())}
+	h := &host{broker: b, version: version, name: "differential " + rand.Text()}
 	h.manage(t, http.MethodPut, "/api/vhosts/"+url.PathEscape(h.name), map[string]any{})
 	t.Cleanup(func() { h.manage(t, http.MethodDelete, "/api/vhosts/"+url.PathEscape(h.name), nil) })
 	h.manage(t, http.MethodPut, "/api/permissions/"+url.PathEscape(h.name)+"/"+url.PathEscape(b.Username),
