@@ -75,7 +75,7 @@ func (m model) settings(ctx context.Context, diags *diag.Diagnostics) broker.Con
 		ClientCertFile: optional(m.ClientCertFile, "RABBITMQ_CLIENTCERT"),
 		ClientKeyFile:  optional(m.ClientKeyFile, "RABBITMQ_CLIENTKEY"),
 		Proxy:          optional(m.Proxy, "RABBITMQ_PROXY"),
-		RequestTimeout: requestTimeout(diags, m.RequestTimeout),
+		RequestTimeout: requestTimeout(m.RequestTimeout),
 		MaxRetries:     int(m.MaxRetries.ValueInt64()),
 	}
 	m.logIn(&config, diags)
@@ -135,16 +135,11 @@ func insecure(diags *diag.Diagnostics, value types.Bool) bool {
 }
 
 // requestTimeout expects a value that the schema's validator has accepted.
-func requestTimeout(diags *diag.Diagnostics, value types.String) time.Duration {
-	d := values.DurationOf(value)
-	if d == nil {
-		return broker.DefaultRequestTimeout
+func requestTimeout(value types.String) time.Duration {
+	if d := values.DurationOf(value); d != nil {
+		return *d
 	}
-	if *d == 0 {
-		diags.AddAttributeError(path.Root("request_timeout"), "Invalid Duration",
-			"A request_timeout of zero leaves no time for any request. Leave it out for 30s.")
-	}
-	return *d
+	return broker.DefaultRequestTimeout
 }
 
 // attributeOf names the attribute of each field of [broker.Config] that can be

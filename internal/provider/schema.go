@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
@@ -85,7 +86,7 @@ func (p *rabbitmqProvider) Schema(_ context.Context, _ provider.SchemaRequest, r
 				MarkdownDescription: "Further HTTP headers of every request, for a gateway in front of the broker. Default: none.",
 			},
 			"request_timeout": schema.StringAttribute{
-				Optional: true, Validators: []validator.String{values.Duration()},
+				Optional: true, Validators: []validator.String{values.DurationAtLeast(time.Millisecond)},
 				MarkdownDescription: "Maximum time for one try of one request, such as `10s`. Default: `30s`.",
 			},
 			"max_retries": schema.Int64Attribute{

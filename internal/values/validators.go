@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
@@ -14,12 +15,18 @@ import (
 
 // Duration checks that a string is a duration such as "90s" or "1m30s", at most
 // ten years long.
-func Duration() validator.String {
+func Duration() validator.String { return DurationAtLeast(0) }
+
+// DurationAtLeast is [Duration] with a minimum.
+func DurationAtLeast(minimum time.Duration) validator.String {
 	return check{
 		description: "a duration such as \"500ms\", \"90s\", \"1m30s\", \"2h\" or \"7d\"",
 		title:       "Invalid Duration",
 		problem: func(text string) error {
-			_, err := retry.ParseDuration(text)
+			d, err := retry.ParseDuration(text)
+			if err == nil && d < minimum {
+				err = fmt.Errorf("%q is too short: the minimum is %q", text, retry.FormatDuration(minimum))
+			}
 			return err
 		},
 	}
