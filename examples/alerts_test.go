@@ -83,7 +83,7 @@ type dashboard struct {
 	}
 }
 
-// readDashboard refuses what is no JSON.
+// readDashboard refuses what is not JSON.
 func readDashboard(t *testing.T) dashboard {
 	t.Helper()
 	var d dashboard

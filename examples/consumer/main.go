@@ -1,4 +1,4 @@
-// Command consumer shows all that a worker has to do for its queue to retry:
+// Command consumer shows all that a worker must do for its queue to retry:
 // reject what failed, with requeue=false. It keeps no count, knows no delay and
 // publishes nothing.
 //

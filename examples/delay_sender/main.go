@@ -1,4 +1,4 @@
-// Command delay_sender shows all that a sender has to do to deliver a message
+// Command delay_sender shows all that a sender must do to deliver a message
 // after a delay: write the delay into the routing key.
 //
 //	go run ./examples/delay_sender -exchange delays -delay 90s -to orders -body hello

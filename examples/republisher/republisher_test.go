@@ -502,7 +502,7 @@ func TestAccPrefetch(t *testing.T) {
 
 // TestAccOtherUser runs the program as a user who may only read the queue of
 // failed messages and write to the exchange. The broker would refuse a message
-// with the user id of somebody else.
+// with the user id of another client.
 func TestAccOtherUser(t *testing.T) {
 	each(t, accountDelays[:1], func(t *testing.T, s *setting) {
 		name, password := s.vhost, "secret-of-"+s.vhost

@@ -101,7 +101,7 @@ func Run(t *testing.T, w *cli.Workspace, args ...string) string {
 	return output
 }
 
-// RunError runs the CLI, which has to fail, and returns what it printed.
+// RunError runs the CLI, which must fail, and returns what it printed.
 func RunError(t *testing.T, w *cli.Workspace, args ...string) string {
 	t.Helper()
 	output, err := w.Run(t.Context(), args...)

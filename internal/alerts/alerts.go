@@ -49,8 +49,8 @@ type Options struct {
 	Matchers string
 	// Severity is the label severity of every rule.
 	Severity string
-	// Growing is how long parking has to grow, Blocked how long dead letters
-	// have to wait, Slack how long after its delay a tier may keep messages, and
+	// Growing is how long parking must grow, Blocked how long dead letters
+	// must wait, Slack how long after its delay a tier may keep messages, and
 	// Age how old a parked message may become.
 	Growing, Blocked, Slack, Age time.Duration
 	// Window is what changes are looked for in: at least two scrape intervals.

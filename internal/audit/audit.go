@@ -71,7 +71,7 @@ type Rule struct {
 	check  func(*graph) []Finding
 }
 
-// Broker is what the rules have to know of the broker besides the virtual host.
+// Broker is what the rules must know of the broker besides the virtual host.
 type Broker struct {
 	Version abilities.Version
 	// Deprecated are the names of deprecated features that are in use, as far as

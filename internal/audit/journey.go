@@ -20,7 +20,7 @@ type journey struct {
 	reason string
 	// steps are in the order in which they were found; branches mix.
 	steps []step
-	// loop are the queues of a part that repeats for ever, and wait the shortest
+	// loop are the queues of a part that repeats indefinitely, and wait the shortest
 	// time for one round.
 	loop []string
 	wait time.Duration

@@ -23,7 +23,7 @@ var rulesOf = map[string][]string{
 
 // TestEveryLossIsFound makes any topology of four queues, publishes a message to
 // each, rejects it once where it does not expire, and waits. What the simulator
-// loses, the audit has to have found, and it names the queue that loses it or,
+// loses, the audit must have found, and it names the queue that loses it or,
 // for a cycle, one that it goes through.
 func TestEveryLossIsFound(t *testing.T) {
 	t.Parallel()

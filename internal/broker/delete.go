@@ -25,7 +25,7 @@ const (
 	Always
 )
 
-// DeleteQueue deletes the queue and its bindings. It is no error when the
+// DeleteQueue deletes the queue and its bindings. It is not an error if the
 // queue is gone. A queue of which that is not known is an [UnknownError].
 //
 // With OnlyIfEmpty a queue with ready messages or consumers is an [InUseError].

@@ -60,7 +60,7 @@ func overviewBody(version string) string {
 		"exchange_types":[{"name":"headers","enabled":true},{"name":"direct"}],"listeners":[]}`, version)
 }
 
-// on sets the answers to a request. The last one is repeated for ever.
+// on sets the answers to a request. The last one is repeated indefinitely.
 func (f *fake) on(request string, answers ...answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,7 +37,7 @@ const probeTime = 5 * time.Second
 // server crashed looks the same, and so more is asked for, see [Client.neverHeld].
 //
 // A queue of a node that has just started may still be recovering, and so 20 s
-// have to pass without an answer, and 2 minutes since the start of every node.
+// must pass without an answer, and 2 minutes since the start of every node.
 // It costs one request, and for each queue one more and a look over AMQP, which a
 // queue with messages or consumers does not notice.
 func (c *Client) RemoveHalfMade(ctx context.Context, vhost string, queues []topology.Queue) ([]string, error) {

@@ -211,7 +211,7 @@ func oddBindings(name, inner string) []topology.Binding {
 	}
 }
 
-// compareWithBroker reads the virtual host anew and compares it with the
+// compareWithBroker reads the virtual host again and compares it with the
 // snapshot that the client's writes have kept up to date.
 func compareWithBroker(t *testing.T, b liveBroker, c *Client) {
 	t.Helper()

@@ -148,7 +148,7 @@ func putsBack(t *testing.T, b liveBroker, q topology.Queue, alone string) {
 	must(t, c.Bind(ctx, b.vhost, topology.Binding{Source: alone, Destination: q.Name, DestinationKind: topology.KindQueue}))
 	view(t, c, b.vhost)
 	haveFacts(t, c)
-	// Bindings of others, which the snapshot does not know.
+	// Other bindings, which the snapshot does not know.
 	must(t, channel.QueueBind(q.Name, "a.*", "amq.topic", false, nil))
 	must(t, channel.QueueBind(q.Name, "", "amq.headers", false, amqp.Table{"x-match": "all", "n": int64(1)}))
 	before := view(t, b.client(t), b.vhost)

@@ -14,7 +14,7 @@ import (
 
 // Parked connects over AMQP to look at the messages of a queue. It refuses with
 // a [messages.UnsafeError] when that would change the queue, and with
-// [messages.ErrNotFound] when there is no such queue. The session has to be
+// [messages.ErrNotFound] when there is no such queue. The session must be
 // closed.
 func (c *Client) Parked(ctx context.Context, vhost, queue string, work WorkQueues) (*messages.Session, error) {
 	traits, err := c.checkSafe(ctx, vhost, queue, work)
@@ -33,7 +33,7 @@ func (c *Client) Parked(ctx context.Context, vhost, queue string, work WorkQueue
 	return s.Session, nil
 }
 
-// checkSafe reads queue and policies anew: a policy of the same run may have
+// checkSafe reads queue and policies again: a policy of the same run may have
 // given the queue a limit.
 func (c *Client) checkSafe(ctx context.Context, vhost, queue string, work WorkQueues) (messages.Traits, error) {
 	q, exists, err := c.Queue(ctx, vhost, queue)

@@ -47,7 +47,7 @@ func policyOperation(verb, vhost, name string) operation {
 // RabbitMQ stores a policy first and applies it to exchanges and queues afterwards
 // (rabbit_policy:notify/5). When the connection of a request ends in between, it stops:
 // the policy is listed, or not listed any more, and queues do not know. The same
-// request once more changes nothing then (rabbit_runtime_parameters:set_any0/5). Before 4.0
+// request again changes nothing then (rabbit_runtime_parameters:set_any0/5). Before 4.0
 // nothing shows that a quorum queue was left out. Seen with 3.10.8, 4.0.5 and 4.3.6.
 //
 // So every change is made in two writes, the second one after the answer to the first.

@@ -138,7 +138,7 @@ func TestApplySaysWhatMayBeOthers(t *testing.T) {
 	for _, path := range []string{"exchanges/%2F/e", "queues/%2F/q"} {
 		f.on("PUT /api/"+path, answer{status: 502}, hadIt, answer{status: 502}, madeIt, hadIt)
 	}
-	// A policy is set once more after an unknown outcome, and then without its mark.
+	// A policy is set again after an unknown outcome, and then without its mark.
 	f.on("PUT /api/policies/%2F/a%2Fb%20%252F", answer{status: 502}, hadIt, hadIt, hadIt, answer{status: 502}, madeIt, hadIt)
 	for _, want := range []Made{MaybeMade, MadeHere, Existed} {
 		var mu sync.Mutex

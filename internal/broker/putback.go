@@ -20,7 +20,7 @@ type former struct {
 }
 
 // remember reads the queue and its bindings from the broker, past the snapshot:
-// somebody else may have changed the bindings.
+// another client may have changed the bindings.
 func (c *Client) remember(ctx context.Context, vhost, queue string) (was former, exists bool, err error) {
 	if was.queue, exists, err = c.Queue(ctx, vhost, queue); !exists || err != nil {
 		return former{}, false, err
@@ -46,7 +46,7 @@ func (c *Client) remember(ctx context.Context, vhost, queue string) (was former,
 }
 
 // Bound says whether a binding leads to the queue. It asks the broker and not the
-// snapshot: somebody else may just have made one.
+// snapshot: another client may just have made one.
 func (c *Client) Bound(ctx context.Context, vhost, queue string) (bool, error) {
 	was, _, err := c.remember(ctx, vhost, queue)
 	return len(was.bindings) > 0, err

@@ -85,7 +85,7 @@ func (k *call) judge(request *http.Request, response *http.Response, err error) 
 	return max(backoff(k.tries), retryAfter(response.Header)), true
 }
 
-// judgeAnswer asks again when the answer of a read is no JSON: a busy 3.10.8 has
+// judgeAnswer asks again when the answer of a read is not JSON: a busy 3.10.8 has
 // been seen to send such answers for a moment.
 func (k *call) judgeAnswer(request *http.Request, response *http.Response) (wait time.Duration, again bool) {
 	if request.Method != http.MethodGet || json.Valid(k.answer) {

@@ -232,7 +232,7 @@ func waiters(c *Client, vhost string) int {
 	return 0
 }
 
-// The last one who gives up ends the load; the next starts anew.
+// The last one who gives up ends the load; the next starts again.
 func TestViewGivenUpByAll(t *testing.T) {
 	f := newFake(t)
 	held, arrived, release := hold(answer{body: `[]`})

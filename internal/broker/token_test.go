@@ -17,7 +17,7 @@ func jwt(claims string) string {
 	return encode([]byte(`{"alg":"RS256"}`)) + "." + encode([]byte(claims)) + ".c2lnbmF0dXJl"
 }
 
-// TestExpiryOfToken: what is no JWT, or one without exp, has none that is known.
+// TestExpiryOfToken: what is not a JWT, or one without exp, has none that is known.
 func TestExpiryOfToken(t *testing.T) {
 	for text, want := range map[string]int64{
 		jwt(`{"exp":1000000000}`):         1_000_000_000,

@@ -125,7 +125,7 @@ func (c *Client) declareExchange(ctx context.Context, vhost string, e topology.E
 // [InequivalentError].
 //
 // When an earlier try of the same call may have reached the broker, created is
-// true although the queue may have existed. A quorum queue is then made anew if
+// true although the queue may have existed. A quorum queue is then made again if
 // that can be done, see [Client.RemoveUnfinished].
 func (c *Client) DeclareQueue(ctx context.Context, vhost string, q topology.Queue) (created bool, err error) {
 	made, err := c.declareWholeQueue(ctx, vhost, q)
@@ -215,7 +215,7 @@ func declareNeeds(name string, args topology.Arguments, target string) string {
 	return needs
 }
 
-// Bind makes the binding. It is no error when it exists.
+// Bind makes the binding. It is not an error if it exists.
 //
 // When an earlier try of the call may have been broken off, the binding is
 // deleted and made again: RabbitMQ 4.0.5 then often lists a binding of a topic
@@ -256,7 +256,7 @@ func (c *Client) bind(ctx context.Context, vhost string, b topology.Binding) (un
 	return k.uncertain, nil
 }
 
-// Unbind deletes the binding. It is no error when it is gone.
+// Unbind deletes the binding. It is not an error if it is gone.
 func (c *Client) Unbind(ctx context.Context, vhost string, b topology.Binding) error {
 	op, err := bindingOperation("unbind", "from", vhost, b)
 	if err != nil {
@@ -323,7 +323,7 @@ func bindingOperation(verb, preposition, vhost string, b topology.Binding) (oper
 	}, checkNames(vhost, b.Source, b.Destination)
 }
 
-// DeleteExchange deletes the exchange and its bindings. It is no error when it
+// DeleteExchange deletes the exchange and its bindings. It is not an error if it
 // is gone.
 func (c *Client) DeleteExchange(ctx context.Context, vhost, name string) error {
 	if err := checkNames(vhost, name); err != nil {

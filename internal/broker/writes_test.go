@@ -7,7 +7,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// The key of a binding is the broker's, already encoded, and encoded once more
+// The key of a binding is the broker's, already encoded, and encoded again
 // as a part of the path. Only bindings with the same key and arguments go.
 func TestUnbind(t *testing.T) {
 	f := newFake(t)

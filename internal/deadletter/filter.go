@@ -11,7 +11,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// Filter selects messages. Every condition that is given has to hold.
+// Filter selects messages. Every condition that is given must hold.
 type Filter struct {
 	// OriginQueue, Reason and Exchange are those of [Message].
 	OriginQueue, Reason, Exchange string

@@ -40,7 +40,7 @@ type Message struct {
 	// of its latest one there.
 	Reason string
 	// Attempts counts the deliveries from OriginQueue that a consumer rejected,
-	// and those that went over the delivery limit once. A redrive starts anew.
+	// and those that went over the delivery limit once. A redrive starts again.
 	Attempts int64
 	// FirstDeath and LastDeath have seconds. RabbitMQ writes only the time of
 	// the first death for each queue and reason, and so the message may have

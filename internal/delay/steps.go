@@ -9,7 +9,7 @@ import (
 // Repair returns the steps from what is there of the network, as
 // [Network.Actual] returns it, to what is wanted; from nothing they make it.
 // What leads into the network comes last. Objects that exist in another form
-// are left alone; the caller has to refuse them.
+// are left alone; the caller must refuse them.
 //
 // RabbitMQ 3.10 and 4.0 can list a binding of a topic exchange through which no message
 // goes, if the connection that created it ended early. So a mark is set before bindings are

@@ -90,7 +90,7 @@ func value(ty tftypes.Type, from any) tftypes.Value {
 	return tftypes.NewValue(ty, elements)
 }
 
-// delays calls a function that returns a list of strings and has to succeed.
+// delays calls a function that returns a list of strings and must succeed.
 func delays(t tb, name string, arguments ...any) []string {
 	t.Helper()
 	result, failed := call(t, name, arguments...)

@@ -68,7 +68,7 @@ func (i Identity) ID(vhost types.String, parts []types.String) types.String {
 	return types.StringValue(strings.Join(texts, "/") + "@" + whole.Replace(vhost.ValueString()))
 }
 
-// Parse reads an identifier, split at the last "@". A part that is no valid
+// Parse reads an identifier, split at the last "@". A part that is not valid
 // percent-encoding is taken as it is.
 func (i Identity) Parse(id string) (parts map[string]types.String, ok bool) {
 	at := strings.LastIndex(id, "@")

@@ -215,7 +215,7 @@ func TestAccFailedCreate(t *testing.T) {
 	})
 }
 
-// TestAccUndoKeepsObjectOfOthers: somebody else declares the queue while a create is under way.
+// TestAccUndoKeepsObjectOfOthers: another client declares the queue while a create is under way.
 // The create fails, and its undo deletes only what was created for it.
 func TestAccUndoKeepsObjectOfOthers(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *subject) {

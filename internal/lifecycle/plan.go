@@ -307,7 +307,7 @@ func (p *planning) checkNew(ctx context.Context, s Subject) {
 	text := p.conflictText(p.planned, conflicts)
 	if own && !p.data.Names.AnySeen() {
 		// This may be the process that applies a replacement with
-		// create_before_destroy. Terraform plans it once more after it has set the old
+		// create_before_destroy. Terraform plans it again after it has set the old
 		// one aside, and puts that back only if the create fails, not if this plan does.
 		p.diags.AddAttributeWarning(path.Root(p.attribute()), p.Words.Exists,
 			"The apply will fail, unless it removes the old one first. "+text)

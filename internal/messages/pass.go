@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// passQuiet is how long nothing has to come before a pass asks the broker
+	// passQuiet is how long nothing must arrive before a pass asks the broker
 	// whether the queue holds anything more.
 	passQuiet = 200 * time.Millisecond
-	// passEmpty is how often the queue has to be found empty to be passed.
+	// passEmpty is how often the queue must be found empty to be passed.
 	passEmpty = 3
 	// passPatience is how long a pass waits for messages that the queue says
 	// it has and does not deliver.
@@ -125,7 +125,7 @@ type Pass struct {
 
 	// total is the depth of the queue at the start, seen what came so far.
 	total, seen int
-	// again counts what was kept before a renewal and comes once more.
+	// again counts what was kept before a renewal and comes again.
 	again int
 	// shared says that the queue had other consumers at the start.
 	shared  bool
@@ -179,7 +179,7 @@ type answer struct {
 
 // Pass starts a pass. It returns [ErrNotFound] when there is no such queue, and
 // a [RefusedError] when the user may not read it, or a consumer has it for its
-// own. The pass has to be closed.
+// own. The pass must be closed.
 func (s *Session) Pass(ctx context.Context, queue string, options PassOptions) (*Pass, error) {
 	p := &Pass{session: s, queue: queue, options: options, answers: make(chan answer, 1), revoked: make(chan struct{})}
 	p.revoke = sync.OnceFunc(func() { close(p.revoked) })
@@ -200,7 +200,7 @@ func (s *Session) Pass(ctx context.Context, queue string, options PassOptions) (
 	return p, nil
 }
 
-// depth looks once more when the queue seems empty: a quorum queue whose leader
+// depth looks again when the queue seems empty: a quorum queue whose leader
 // is slow says so.
 func (s *Session) depth(ctx context.Context, queue string) (depth Depth, exists bool, err error) {
 	depths := map[string]Depth{}
@@ -466,7 +466,7 @@ func (p *Pass) ended(ctx context.Context, r *reader) error {
 }
 
 // Take acknowledges the message: it is in the queue no more. Do first with it
-// what has to be done. Take may be called for any message of the pass, in any
+// what must be done. Take may be called for any message of the pass, in any
 // order, until the pass is closed or renewed.
 func (p *Pass) Take(ctx context.Context, m Parked) error {
 	defer p.session.endWith(ctx)()

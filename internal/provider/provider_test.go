@@ -188,7 +188,7 @@ func plannedVHost(t *testing.T, block config) string {
 	return fmt.Sprint(protocol.Go(protocol.At(p.Planned, "vhost")))
 }
 
-// amqpAddress destroys a chain, which has to ask over AMQP, and says where it
+// amqpAddress destroys a chain, which must ask over AMQP, and says where it
 // asked.
 func amqpAddress(t *testing.T, block config) string {
 	s := newServer(t)

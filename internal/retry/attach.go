@@ -121,9 +121,9 @@ func (c Chain) Within(in *topology.Topology) Chain {
 	return c
 }
 
-// foreign returns the policies of others that would apply to the queue if the
+// foreign returns the other policies that would apply to the queue if the
 // chain had none. RabbitMQ applies one; when several share the highest priority
-// nobody knows which.
+// it is not known which.
 func (c Chain) foreign(in *topology.Topology, queue string, kind topology.QueueType) []topology.Policy {
 	return in.Governing(queue, kind, false, c.AttachPolicy(), c.ShieldPolicy())
 }
@@ -140,7 +140,7 @@ func (c Chain) InEffect(definition topology.Arguments) bool {
 }
 
 // WeakensDeadLettering says whether a change of the chain's policy, to the one in
-// wanted or to none, makes a quorum queue of others stop to dead-letter at least
+// wanted or to none, makes an application's quorum queue stop to dead-letter at least
 // once. RabbitMQ then deletes the dead letters that are on their way
 // (rabbit_fifo_dlx:switch_from/3).
 func (c Chain) WeakensDeadLettering(in, wanted *topology.Topology) bool {

@@ -160,7 +160,7 @@ func TestInEffect(t *testing.T) {
 	}
 }
 
-// TestWeakensDeadLettering: an at-least-once queue of others that would stop to be
+// TestWeakensDeadLettering: an application's at-least-once queue that would stop to be
 // one is told from every other change of the chain's policy.
 func TestWeakensDeadLettering(t *testing.T) {
 	atLeastOnce := []any{"dead-letter-exchange", "dlx", "dead-letter-strategy", "at-least-once", "overflow", "reject-publish"}
@@ -168,7 +168,7 @@ func TestWeakensDeadLettering(t *testing.T) {
 	atMostOnce := orders(attachedTo(topology.Quorum), func(c *retry.Chain) { c.DeadLetterStrategy = retry.AtMostOnce })
 	for name, test := range map[string]struct {
 		kind   topology.QueueType
-		before []any // of a policy of others
+		before []any // of another policy
 		has    *retry.Chain
 		gets   *retry.Chain
 		want   bool

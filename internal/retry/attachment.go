@@ -86,7 +86,7 @@ func (a Attachment) Actual(in *topology.Topology) *topology.Topology {
 // Steps returns the steps from what is there of the attachment to what is
 // wanted; from nothing they make it. The way back comes first, then what sends
 // messages on their way. A queue that exists in another form is left alone; the
-// caller has to refuse it.
+// caller must refuse it.
 func (a Attachment) Steps(actual, wanted *topology.Topology) []topology.Stage {
 	d := topology.Diff(actual, wanted)
 	every := func(topology.Binding) bool { return true }
@@ -268,7 +268,7 @@ func (a Attachment) checkFull(p *problems, candidates []topology.Arguments, q to
 	}
 }
 
-// PolicyProblems tells what policies and operator policies of others do to the
+// PolicyProblems tells what other policies and operator policies do to the
 // queue, and whether they leave the attachment's own policy in effect.
 func (a Attachment) PolicyProblems(in *topology.Topology, f Features) []Problem {
 	return a.mine(a.chain().PolicyProblems(in, f))

@@ -60,7 +60,7 @@ func TestPropertyParkedMessagesCanBeLookedAt(t *testing.T) {
 	})
 }
 
-// On 4.3 a message that failed often in a queue of others arrives with its
+// On 4.3 a message that failed often in an application's queue arrives with its
 // delivery limit used up: the first crash parks it, but does not lose it.
 func TestDeliveryCountFromElsewhereParks(t *testing.T) {
 	for version, attempts := range map[string]int{"4.0.5": 3, "4.3.6": 0} {

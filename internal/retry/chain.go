@@ -74,7 +74,7 @@ type Chain struct {
 // WorkQueue is the queue whose messages are retried.
 type WorkQueue struct {
 	Name string
-	// Existing: the queue belongs to somebody else. It is neither declared nor
+	// Existing: the queue belongs to an application. It is neither declared nor
 	// changed nor deleted, and the chain attaches to it by a policy.
 	Existing bool
 	// Type of an existing queue; empty while nobody knows it.
@@ -104,7 +104,7 @@ type SourceBinding struct {
 // ParkingQueue holds the messages that used up their attempts.
 type ParkingQueue struct {
 	Name string
-	// Existing: the queue belongs to somebody else, and several chains may share
+	// Existing: the queue belongs to an application, and several chains may share
 	// it.
 	Existing   bool
 	MessageTTL *time.Duration
@@ -125,7 +125,7 @@ type PolicySettings struct {
 }
 
 // DefaultPriority is the priority of a chain's policies that set none. It is
-// high, because a policy of others that hides one of the chain's loses messages
+// high, because another policy that hides one of the chain's loses messages
 // at once.
 const DefaultPriority = 1000
 
@@ -246,7 +246,7 @@ func (c Chain) FailedToProcess() bool { return len(c.stores()) > 0 }
 // and delayed_exchange).
 func (c Chain) FailedExchange() string { return c.Name + ".failed" }
 
-// FailedQueue holds the messages that the user's process has to publish again
+// FailedQueue holds the messages that the user's process must publish again
 // (strategies republish and delayed_exchange).
 func (c Chain) FailedQueue() string { return c.Name + ".failed" }
 

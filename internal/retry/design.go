@@ -47,7 +47,7 @@ type Design struct {
 	// NamesHeader: the user chooses the header in which the process counts.
 	NamesHeader bool
 	// CountHeader reads the header in which the process counts. A message that starts
-	// anew must not keep it.
+	// again must not keep it.
 	CountHeader func(c Chain, in *topology.Topology) string
 
 	// Recognise says whether the objects of a virtual host are those of a chain of this

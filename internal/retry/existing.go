@@ -123,7 +123,7 @@ func (c Chain) checkLengthOf(p *problems, q topology.Queue) {
 }
 
 // TakeoverProblems tells why the chain cannot take over queues that belonged to
-// others in its form of before: it declares nothing anew that is there, and
+// others in its form of before: it redeclares nothing that exists, and
 // without its policy a work queue of other arguments would not dead-letter into
 // the chain any more.
 func (c Chain) TakeoverProblems(before Chain, in *topology.Topology, f Features) []Problem {

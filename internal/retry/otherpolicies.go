@@ -10,7 +10,7 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// PolicyProblems tells what policies and operator policies of others do to the
+// PolicyProblems tells what other policies and operator policies do to the
 // chain's queues, and whether they leave the chain's own policies in effect.
 // RabbitMQ applies one policy and one operator policy to a queue, those of the
 // highest priority.
@@ -169,7 +169,7 @@ func (m member) checkOtherChain(p *problems, in *topology.Topology, foreign []to
 	return false
 }
 
-// addHidden refuses a policy of others that RabbitMQ would apply, or could
+// addHidden refuses another policy that RabbitMQ would apply, or could
 // apply, in place of the chain's own.
 func (m member) addHidden(p *problems, own topology.Policy, foreign []topology.Policy) {
 	what := "the chain's shield, which keeps other policies away"
@@ -185,7 +185,7 @@ func (m member) addHidden(p *problems, own topology.Policy, foreign []topology.P
 	}
 }
 
-// checkDisplaced tells which settings of others the chain's own policy puts out
+// checkDisplaced tells which other settings the chain's own policy puts out
 // of effect.
 func (m member) checkDisplaced(p *problems, foreign []topology.Policy, f Features) {
 	inherits := m.existing && m.chain.Policy.Inherit

@@ -24,7 +24,7 @@ func holding(objects ...any) *topology.Topology {
 	return t
 }
 
-// foreign is a policy of others for queues, with pairs of keys and values.
+// foreign is a policy that is not the chain's, for queues, with pairs of keys and values.
 func foreign(name, pattern string, priority int64, definition ...any) topology.Policy {
 	p := topology.Policy{Name: name, Pattern: pattern, ApplyTo: topology.ApplyToQueues, Priority: priority, Definition: topology.Arguments{}}
 	for i := 0; i+1 < len(definition); i += 2 {

@@ -123,10 +123,10 @@ func (w *crowd) process() bool {
 	}
 }
 
-// renamed goes on with the count of a message that the process published anew.
+// renamed goes on with the count of a message that the process published again.
 func (w *crowd) renamed(before, after simulator.ID) { w.failed[after] = w.failed[before] }
 
-// check wants every message in one place, and never in a queue of others; end
+// check wants every message in one place, and never in an application's queue; end
 // says that all of them have come to rest.
 func (w *crowd) check(end bool) {
 	w.t.Helper()
@@ -196,7 +196,7 @@ func TestPropertyEveryMessageHasOneFate(t *testing.T) {
 }
 
 // TestEveryStrategyIsDrawn: what is drawn for the property meets every strategy,
-// with and without a work queue of others, on every broker that supports it.
+// with and without an application's work queue, on every broker that supports it.
 func TestEveryStrategyIsDrawn(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range 2000 {

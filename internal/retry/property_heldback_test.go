@@ -25,7 +25,7 @@ func genHeldBack() *rapid.Generator[target] {
 	}).Filter(func(x target) bool { return len(errorsOf(x.chain, x.version)) == 0 })
 }
 
-// again are the headers of a message that a process publishes anew: those of the
+// again are the headers of a message that a process publishes again: those of the
 // broker and of the plugin are left out.
 func again(d simulator.Delivery) topology.Arguments {
 	headers := topology.Arguments{}

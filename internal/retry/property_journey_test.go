@@ -128,7 +128,7 @@ func TestPropertySuccessEndsTheJourney(t *testing.T) {
 	})
 }
 
-// A message that came through queues of others, and died there, starts like any
+// A message that came through application queues, and died there, starts like any
 // other. Before 3.13 only its first death can be seen: if that was no
 // rejection, the message parks at its first failure. That is documented.
 func TestPropertyForeignDeathsDoNotCount(t *testing.T) {
@@ -244,7 +244,7 @@ func lastDeath(b *simulator.Broker, id simulator.ID, queue string) string {
 
 // A message taken out of parking and sent through the redrive exchange starts
 // over. With strategy "routing_key" it needs a key that is not a tier's, and
-// until 3.13 its old history has to go: the broker would take it up again.
+// until 3.13 its old history must go: the broker would take it up again.
 func TestPropertyRedriveStartsOver(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

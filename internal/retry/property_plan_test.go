@@ -19,7 +19,7 @@ func plan(b *simulator.Broker, x target) []topology.Step {
 	return slices.Concat(x.chain.Transition(actual, x.topology(), nil).Stages...)
 }
 
-// carryOut makes the steps; every one has to be possible when it comes.
+// carryOut makes the steps; every one must be possible when it comes.
 func carryOut(t reporter, b *simulator.Broker, steps []topology.Step) {
 	t.Helper()
 	for _, step := range steps {
@@ -40,7 +40,7 @@ func wantComplete(t reporter, b *simulator.Broker, x target) {
 	}
 }
 
-// sourcesOnly is a broker with the objects of others that the chain uses and
+// sourcesOnly is a broker with the other objects that the chain uses and
 // nothing else.
 func sourcesOnly(x target) *topology.Topology {
 	in := topology.New()

@@ -327,7 +327,7 @@ func TestAttachmentProblems(t *testing.T) {
 	}
 }
 
-// TestAttachmentToAChain: a retry chain is no set of tiers, whatever its strategy.
+// TestAttachmentToAChain: a retry chain is not a set of tiers, whatever its strategy.
 func TestAttachmentToAChain(t *testing.T) {
 	for _, strategy := range []retry.Strategy{retry.Headers, retry.RoutingKey, retry.Republish, retry.DelayedExchange} {
 		c := orders(func(c *retry.Chain) { c.Strategy = strategy })

@@ -61,7 +61,7 @@ func (x target) features() retry.Features {
 
 func (x target) topology() *topology.Topology { return x.chain.Topology(x.features()) }
 
-// withSources is the topology of the chain with the exchanges of others that
+// withSources is the topology of the chain with the other exchanges that
 // feed its work queue.
 func (x target) withSources() *topology.Topology {
 	t := x.topology()

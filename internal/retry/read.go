@@ -95,7 +95,7 @@ func (c Chain) leadingToWork(in *topology.Topology) []string {
 }
 
 // readPolicies reads the chain's own policies. One that attaches the work queue
-// means that the queue belongs to somebody else.
+// means that the queue belongs to an application.
 func (c *Chain) readPolicies(in *topology.Topology) {
 	c.Policy.Priority = DefaultPriority
 	if p, exists := in.Policy(c.ShieldPolicy()); exists {
@@ -386,7 +386,7 @@ func (c *Chain) readParkingQueue(in *topology.Topology) {
 	}
 }
 
-// OthersParkingHere names the exchanges of others that lead to the parking
+// OthersParkingHere names the other exchanges that lead to the parking
 // queue.
 func (c Chain) OthersParkingHere(in *topology.Topology) []string {
 	own := c.ownExchanges()
@@ -401,7 +401,7 @@ func (c Chain) OthersParkingHere(in *topology.Topology) []string {
 }
 
 // readFeatures tells what the chain's queues were declared with. A queue that
-// is missing is declared anew, with what the broker can do now.
+// is missing is declared again, with what the broker can do now.
 func (c Chain) readFeatures(in *topology.Topology, live abilities.Version) Features {
 	f := FeaturesOf(live)
 	if q, exists := in.Queue(c.Parking.Name); exists && q.Type == topology.Quorum {

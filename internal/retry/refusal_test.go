@@ -175,7 +175,7 @@ func TestRefusedAtLeastOnceWithDropHead(t *testing.T) {
 
 // The delivery limit leaves room for the rounds that 4.3 counts: at the last
 // attempt of the longest chain a message may still come back as often as the
-// limit says, and parks when it is rejected or comes back once more.
+// limit says, and parks when it is rejected or comes back again.
 func TestLongestChainOn43(t *testing.T) {
 	const limit = 3
 	for _, strategy := range []retry.Strategy{retry.Headers, retry.RoutingKey} {
@@ -239,7 +239,7 @@ func TestPricesOfRoutingKey(t *testing.T) {
 // Until 3.12 a message that is sent on with the history of an earlier rejection
 // in the same work queue, and with an expiration of its own, is retried when it
 // expires, because its first death was a rejection, and lost when it is rejected
-// after that. Who sends messages on there has to strip x-death.
+// after that. Who sends messages on there must strip x-death.
 func TestOldHistoryAndExpirationAreLostBefore313(t *testing.T) {
 	history := topology.Arguments{
 		"x-first-death-reason": "rejected",
@@ -258,7 +258,7 @@ func TestOldHistoryAndExpirationAreLostBefore313(t *testing.T) {
 }
 
 // A dead-letter routing key that a policy adds makes strategy "routing_key" go
-// round for ever: the key is what counts.
+// round indefinitely: the key is what counts.
 func TestForeignDeadLetterRoutingKeyLoops(t *testing.T) {
 	c := byKeys(func(c *retry.Chain) { c.Work.DeliveryLimit = nil })
 	b := newBroker(t, "4.0.5", c.Topology(featuresOf("4.0.5")))

@@ -53,7 +53,7 @@ func routingKey() *Design {
 // between them. A tier dead-letters with its own name as routing key; when the
 // message fails again, that key leads to the next tier. The retry exchange
 // stays a headers exchange, as in strategy "headers", so that a change of
-// strategy never has to delete it while messages pass through it.
+// strategy must never delete it while messages pass through it.
 func (c Chain) addRoutingKeySteps(t *topology.Topology, f Features) {
 	t.SetExchange(exchange(c.RetryExchange(), topology.Headers, c.FirstExchange()))
 	t.SetExchange(exchange(c.KeysExchange(), topology.Direct, c.FirstExchange()))

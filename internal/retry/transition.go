@@ -14,7 +14,7 @@ type Transition struct {
 	// Stages make and move everything, but for what still may hold messages.
 	Stages []topology.Stage
 	// Replaced are queues of other arguments than the wanted ones, which the
-	// stages delete and declare again. They have to be proved empty before.
+	// stages delete and declare again. They must be proved empty before.
 	Replaced []topology.Queue
 	// Retired are the tiers into which nothing leads after the stages. Their
 	// messages come back by themselves when the delay is over; then
@@ -28,7 +28,7 @@ type Transition struct {
 // where messages of a retired tier went next, they do.
 //
 // An exchange, the work queue or the parking queue that exists in another form
-// is left alone; the caller has to refuse it.
+// is left alone; the caller must refuse it.
 func (c Chain) Transition(actual, wanted *topology.Topology, before []Tier) Transition {
 	retired := c.Retired(actual, wanted)
 	target := wanted.Clone()
@@ -185,7 +185,7 @@ func (c Chain) RemoveTiers(empty []Tier, actual, wanted *topology.Topology) []to
 // Draining tells apart what is on the broker only until its last messages are
 // through: tiers that are not wanted and into which nothing leads any more, with
 // what they need to give back their messages, and steps out of tiers that are
-// gone. The rest is what has to be compared with the wanted topology.
+// gone. The rest is what must be compared with the wanted topology.
 func (c Chain) Draining(actual, wanted *topology.Topology) (rest *topology.Topology, draining []Tier) {
 	rest = actual.Clone()
 	gone := map[string]bool{}
@@ -216,7 +216,7 @@ func (c Chain) spent(tier Tier, actual *topology.Topology, draining map[string]b
 	return !exists || draining[tier.Queue]
 }
 
-// stages orders what has to be done. Exchanges come first, then the queues
+// stages orders what must be done. Exchanges come first, then the queues
 // behind the work queue and what leads back from them, the steps between them,
 // the work queue, and at last what brings traffic: the policy that attaches an
 // existing work queue, and the bindings to sources. What is not wanted goes at
@@ -334,7 +334,7 @@ func (c Chain) replace(d topology.Difference, actual, target *topology.Topology)
 // exchanges. Bindings are not removed by themselves: if a queue turns out to
 // hold a message, the chain in front of it is still whole.
 //
-// The caller has to prove every queue empty first, unless its messages are
+// The caller must prove every queue empty first, unless its messages are
 // given up.
 func (c Chain) Removal(actual *topology.Topology) []topology.Stage {
 	var attachment, shields, work, tiers, parking topology.Stage
@@ -373,7 +373,7 @@ func (c Chain) Removal(actual *topology.Topology) []topology.Stage {
 
 // roles tells the bindings of a chain apart by what they do.
 type roles struct {
-	// source: from an exchange of others to the work queue.
+	// source: from another exchange to the work queue.
 	source func(topology.Binding) bool
 	// returning: from an exchange of the chain to the work queue.
 	returning func(topology.Binding) bool

@@ -1,6 +1,6 @@
 package topology
 
-// Difference is what has to change to get from one topology to another.
+// Difference is what must change to get from one topology to another.
 type Difference struct {
 	// Missing is wanted and not there.
 	Missing *Topology
@@ -19,7 +19,7 @@ type Change[T any] struct {
 	Actual, Wanted T
 }
 
-// Empty says whether nothing has to change.
+// Empty says whether the topologies are the same.
 func (d Difference) Empty() bool {
 	return d.Missing.Empty() && d.Extra.Empty() && len(d.Exchanges) == 0 && len(d.Queues) == 0 && len(d.Policies) == 0
 }

@@ -40,7 +40,7 @@ func (l Lines) Topology() *Topology {
 }
 
 // binding reads a binding from its label, which tells source and destination, and its
-// line, which tells the rest. The line says what has to be cut off the label, so that
+// line, which tells the rest. The line says what must be cut off the label, so that
 // names may hold brackets.
 func (l Lines) binding(label, line string) Binding {
 	pieces := splitOutside(line)

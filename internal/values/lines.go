@@ -45,7 +45,7 @@ func LinesOf(value types.Object) topology.Lines {
 	return topology.Lines{Exchanges: lines("exchanges"), Queues: lines("queues"), Bindings: lines("bindings"), Policies: lines("policies")}
 }
 
-// WithDangers shows policies of others that endanger messages among the objects
+// WithDangers shows other policies that endanger messages among the objects
 // of a topology: a plan then shows them as what should not be there.
 func WithDangers(value types.Object, problems []retry.Problem) types.Object {
 	lines := LinesOf(value)

@@ -106,7 +106,7 @@ func (t *table) measureFloor(ctx context.Context, b *bench, tf *terraform, resou
 	return err
 }
 
-// count runs once more through a proxy and looks at the provider's memory.
+// count runs again through a proxy and looks at the provider's memory.
 func (s *subject) count(ctx context.Context, b *bench, tf *terraform, chains int) error {
 	p, err := proxy.Start(b.endpoint)
 	if err != nil {

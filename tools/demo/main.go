@@ -73,7 +73,7 @@ func run(ctx context.Context, keep bool) (err error) {
 	return nil
 }
 
-// cleanups are what has to be taken away again, the last first.
+// cleanups are what must be taken away again, the last first.
 type cleanups struct {
 	steps []cleanupStep
 }

@@ -1,6 +1,6 @@
 // Package differential compares the simulator of internal/topology with real
 // brokers: random topologies and messages go through both, and every delivery,
-// with all its headers, has to be the same. It holds tests only.
+// with all its headers, must be the same. It holds tests only.
 //
 // Compared are chains of the strategies "headers", "routing_key", "republish" with
 // its process, and "delayed_retry", with work queues of their own and of others;

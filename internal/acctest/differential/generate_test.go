@@ -47,7 +47,7 @@ func anyCase(r random, prefix string, version abilities.Version) testCase {
 	return c
 }
 
-// existingCase is a chain that attaches to a queue of others by a policy.
+// existingCase is a chain that attaches to an application's queue by a policy.
 func existingCase(r random, prefix string, version abilities.Version) testCase {
 	for {
 		if c := chainCase(r, prefix, version); c.attached {
@@ -180,7 +180,7 @@ func (r random) strategy(f retry.Features) retry.Strategy {
 	return pick(r, known...)
 }
 
-// existingQueue is a work queue of others, with arguments that the chain allows.
+// existingQueue is an application's work queue, with arguments that the chain allows.
 func existingQueue(r random, c retry.Chain) topology.Queue {
 	q := topology.Queue{Name: c.Work.Name, Type: c.Work.Type, Durable: true, Arguments: topology.Arguments{}}
 	if c.Strategy != retry.RoutingKey && q.Type == topology.Quorum && r.chance(50) {
@@ -335,7 +335,7 @@ func randomQueue(r random, name string, consumed bool, queues, exchanges []strin
 }
 
 // limitOne sometimes makes a queue always full. Between two of them RabbitMQ 3.10
-// can send a message to and fro for ever; and when a quorum queue tells its
+// can send a message to and fro indefinitely; and when a quorum queue tells its
 // publishers to stop is a matter of timing.
 func limitOne(r random, t *topology.Topology) {
 	q := pick(r, t.Queues()...)

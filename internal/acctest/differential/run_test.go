@@ -44,7 +44,7 @@ type testCase struct {
 	republished *retry.Chain
 	// heldBack is a chain of strategy "delayed_exchange", likewise.
 	heldBack *retry.Chain
-	// attached: a policy leads the dead letters of a queue of others into a chain.
+	// attached: a policy leads the dead letters of an application's queue into a chain.
 	attached bool
 	// longest is the longest time that a message waits.
 	longest time.Duration
@@ -113,7 +113,7 @@ func (c testCase) process(w world, r *record) error {
 	return move(w, r, c.heldBack.RequeueQueue(), func(_ observation, p *simulator.Publishing) { p.Exchange = c.heldBack.ReturnExchange() })
 }
 
-// move publishes the next message of the queue anew, without the headers of the
+// move publishes the next message of the queue again, without the headers of the
 // broker, as next says, and then takes it out.
 func move(w world, r *record, queue string, next func(observation, *simulator.Publishing)) error {
 	o, ok, err := w.get(queue)

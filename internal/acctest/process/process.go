@@ -140,7 +140,7 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Terminate ends the program with SIGTERM, which it has to obey in good order and
+// Terminate ends the program with SIGTERM, which it must obey in good order and
 // in that time.
 func (p *Process) Terminate(limit time.Duration) {
 	p.t.Helper()

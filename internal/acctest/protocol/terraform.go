@@ -121,7 +121,7 @@ func holdsConfigured(a *tfprotov6.SchemaAttribute, v tftypes.Value) bool {
 	return false
 }
 
-// invalid lists what Terraform would refuse in a plan: each value has to be the
+// invalid lists what Terraform would refuse in a plan: each value must be the
 // configured one or the prior one, unless the configuration leaves it to the
 // provider (terraform/internal/plans/objchange, AssertPlanValid).
 func invalid(attributes []*tfprotov6.SchemaAttribute, prior, config, planned tftypes.Value, at string) []string {

@@ -297,7 +297,7 @@ func (b *Broker) Running(ctx context.Context) bool {
 	return b.run.running()
 }
 
-// endedAfter is how many looks in a row have to miss a node to call it ended.
+// endedAfter is how many looks in a row must miss a node to call it ended.
 const endedAfter = 5
 
 // settle waits until the broker answers and notes what it says of itself.

@@ -78,7 +78,7 @@ func (i install) searchPath() string {
 }
 
 // enterTree runs a program in a tree. It works in a mount namespace of its
-// own, so that nothing has to be unmounted.
+// own, so that nothing needs to be unmounted.
 const enterTree = `set -e
 tree=$1 dir=$2
 shift 2

@@ -129,7 +129,7 @@ func (w *Worker) Consume(ctx context.Context, queue string, prefetch int, decide
 	}
 }
 
-// ended is no error when the caller wanted the end.
+// ended is not an error when the caller wanted the end.
 func ended(ctx context.Context, queue string) error {
 	if ctx.Err() == nil {
 		return fmt.Errorf("consume queue %q: the broker ended the consumer", queue)

@@ -241,7 +241,7 @@ func TestAccDeprecatedFeature(t *testing.T) {
 }
 
 // TestBrokerWithoutDeprecatedFeatures: a broker, or a gateway before it, that
-// does not know the request is no error.
+// does not know the request is not an error.
 func TestBrokerWithoutDeprecatedFeatures(t *testing.T) {
 	t.Parallel()
 	api := fake.New(t, "4.0.5")

@@ -73,7 +73,7 @@ func (d *auditDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 }
 
-// broker is what the rules have to know besides the virtual host.
+// broker is what the rules must know besides the virtual host.
 func (d *auditDataSource) broker(ctx context.Context) (audit.Broker, error) {
 	info, err := d.data.Client.Info(ctx)
 	if err != nil {

@@ -508,7 +508,7 @@ var ruleTests = map[string]ruleTest{
 			w.publish("", "parking", "full")
 			w.publish("", "work", "lost")
 			w.reject("work")
-			time.Sleep(time.Second) // the dead letter has to come while the queue is full
+			time.Sleep(time.Second) // the dead letter must come while the queue is full
 			w.expectIn("parking", "full")
 			w.expectGone()
 		},

@@ -65,7 +65,7 @@ func TestAccLifecycle(t *testing.T) {
 }
 
 // TestAccDestroyKeepsMessages: neither messages under way, nor unrouted ones,
-// nor destinations of others are destroyed by default.
+// nor other destinations are destroyed by default.
 func TestAccDestroyKeepsMessages(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)
@@ -187,7 +187,7 @@ func TestAccImmutable(t *testing.T) {
 			expectText(t, acctest.RunError(t, w, "plan"), "Change Not Possible in Place", change.attribute+" of the living delay network", "add a network of another name")
 		}
 		acctest.Reconfigure(t, w, strings.Replace(config(b, vhost, "", ""), `"100ms"`, `"0.1s"`, 1))
-		expectEmptyPlan(t, w) // another spelling is no change
+		expectEmptyPlan(t, w) // another spelling is not a change
 	})
 }
 
@@ -207,7 +207,7 @@ func TestAccOtherForm(t *testing.T) {
 	})
 }
 
-// TestAccPolicies: a policy of others that would deliver messages early or lose
+// TestAccPolicies: another policy that would deliver messages early or lose
 // them is refused, before a network is made and after.
 func TestAccPolicies(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {

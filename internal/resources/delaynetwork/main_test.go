@@ -29,7 +29,7 @@ resource "rabbitmq_delay_network" "delays" {
 `, vhost, more, rest)
 }
 
-// destination attaches a queue of others.
+// destination attaches an application's queue.
 func destination(vhost, queue string) string {
 	return fmt.Sprintf(`
 resource "rabbitmq_delay_destination" %q {

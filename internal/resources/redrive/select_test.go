@@ -188,7 +188,7 @@ func (p *place) consume(queue string, prefetch int, decide func(worker.Delivery)
 }
 
 // TestAccBesideAConsumer redrives under a consumer of the work queue, which
-// rejects every tenth message once more. Those wait for the next run, and each
+// rejects every tenth message again. Those wait for the next run, and each
 // message ends exactly once.
 func TestAccBesideAConsumer(t *testing.T) {
 	eachPlace(t, func(p *place) {
@@ -217,7 +217,7 @@ func TestAccBesideAConsumer(t *testing.T) {
 	})
 }
 
-// TestAccBesideAnotherReader redrives while somebody else takes messages out of
+// TestAccBesideAnotherReader redrives while another client takes messages out of
 // the parking queue. Each message goes to one of the two.
 func TestAccBesideAnotherReader(t *testing.T) {
 	eachPlace(t, func(p *place) {

@@ -90,7 +90,7 @@ func (d detachment) proveEmpty(ctx context.Context) error {
 
 // letReturn closes the way into the tiers and waits until what is under way has
 // come back. A queue that dead-letters by its arguments cannot be closed: it is
-// proved once more to be empty and without consumers, so that nothing was
+// proved again to be empty and without consumers, so that nothing was
 // rejected meanwhile.
 func (d detachment) letReturn(ctx context.Context) error {
 	if err := d.proveEmpty(ctx); err != nil {

@@ -106,7 +106,7 @@ func TestAccDetachParks(t *testing.T) {
 
 // TestAccDetachWaits: by default messages under way come back before an existing
 // queue is detached; what is rejected then is parked. A queue that the attachment
-// declared has to be empty, and is kept otherwise.
+// declared must be empty, and is kept otherwise.
 func TestAccDetachWaits(t *testing.T) {
 	const n = 50
 	eachVariant(t, waits{"6s", "1s"}, []string{"orders"}, func(t *testing.T, b *rabbit.Broker, vhost string, v variant, platform, appTeam workspace) {
@@ -167,7 +167,7 @@ func TestAccDetachUnderTraffic(t *testing.T) {
 					publish(t, w, "", "orders", fmt.Sprint(i))
 				}
 				// RabbitMQ drops what is rejected without a policy, as before the queue was
-				// attached: the consumer has to stop rejecting first.
+				// attached: the consumer must stop rejecting first.
 				rejecting.Store(false)
 				appTeam.destroy(t)
 				var parked int

@@ -220,7 +220,7 @@ func TestAccRefused(t *testing.T) {
 		platform.configure(t, tiers(vhost, waits{"1m"}, attributes{"queue_type": "classic"}))
 		expectText(t, platform.refused(t, "plan"), "Change Not Possible in Place", "queue_type of the living retry tiers")
 		platform.configure(t, tiers(vhost, waits{"60s"}, nil))
-		platform.expectEmptyPlan(t) // another spelling is no change
+		platform.expectEmptyPlan(t) // another spelling is not a change
 		_, found := acctest.Server(t, b).Import(t, "rabbitmq_retry_attachment", "retries/none@"+vhost, nil)
 		expectText(t, found.String(), "Nothing to Import", "a binding of the exchange retries.return")
 		missing := newInProcess(b, attachment(vhost, "new", attributes{"tiers": "nowhere"}))

@@ -63,7 +63,7 @@ func expectText(t *testing.T, output string, wanted ...string) {
 type variant struct {
 	name              string
 	tiers, attachment attributes
-	// existing is the type of a queue of others, or "".
+	// existing is the type of an application's queue, or "".
 	existing string
 	// cli: Terraform itself runs.
 	cli bool

@@ -25,7 +25,7 @@ type workspace interface {
 	apply(t *testing.T) string
 	destroy(t *testing.T)
 	expectEmptyPlan(t *testing.T)
-	// refused runs "plan", "apply" or "destroy", which has to fail, and returns
+	// refused runs "plan", "apply" or "destroy", which must fail, and returns
 	// what it says.
 	refused(t *testing.T, command string) string
 	// forget takes a resource out of the state, and adopt imports one.
@@ -140,7 +140,7 @@ type change struct {
 }
 
 // wanted are the resources of the configuration, and without attributes those
-// that have to go.
+// that must go.
 func (w *inProcess) wanted(destroy bool) []declared {
 	var wanted []declared
 	if !destroy {

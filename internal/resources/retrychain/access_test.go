@@ -236,7 +236,7 @@ func vhosts(t *testing.T, b *rabbit.Broker) []string {
 }
 
 // TestAccDeletedVHostPlan does the same with the CLI: a plan warns, its apply
-// fails, a destroy succeeds, and the chain is made anew where the virtual host
+// fails, a destroy succeeds, and the chain is made again where the virtual host
 // has come back.
 func TestAccDeletedVHostPlan(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {

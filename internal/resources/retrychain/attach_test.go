@@ -347,7 +347,7 @@ func TestAccAttachRedeclared(t *testing.T) {
 	})
 }
 
-// lostBindings are what a plan shows when the work queue was declared anew.
+// lostBindings are what a plan shows when the work queue was declared again.
 func lostBindings(v variant) []string {
 	lines := []string{"bindings + orders.redrive -> orders"}
 	if v.strategy == "routing_key" {
@@ -828,7 +828,7 @@ func TestAccAttachToLimitedQueue(t *testing.T) {
 	})
 }
 
-// TestAccAttachedBecomesOwn: a queue of others does not become the chain's own by
+// TestAccAttachedBecomesOwn: an application's queue does not become the chain's own by
 // a change of the configuration, and the chain stays attached to it.
 func TestAccAttachedBecomesOwn(t *testing.T) {
 	eachExisting(t, func(t *testing.T, b *rabbit.Broker, _ string, v variant) {

@@ -60,7 +60,7 @@ func TestAccBounded(t *testing.T) {
 
 // returnUntilParked publishes one message and gives it back at each delivery,
 // until it is parked, takes it from there and returns the number of deliveries.
-// What is delivered for the last time, and would come back for ever, is rejected.
+// What is delivered for the last time, and would come back indefinitely, is rejected.
 // [worker.Keep] stands for a consumer whose connection ends.
 func returnUntilParked(t *testing.T, b *rabbit.Broker, vhost string, how worker.Outcome, last int) int {
 	t.Helper()

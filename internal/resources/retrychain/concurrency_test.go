@@ -154,7 +154,7 @@ func TestAccTwoUpdates(t *testing.T) {
 }
 
 // settleOther applies until nothing is left to do: tiers of the other state may
-// have to drain first.
+// must drain first.
 func (s *session) settleOther() {
 	s.t.Helper()
 	s.settle()
@@ -313,7 +313,7 @@ func TestAccTwoNewChainsOneObject(t *testing.T) {
 	})
 }
 
-// TestAccClaimBeforeSecondPlan: Terraform plans each resource once more when it applies
+// TestAccClaimBeforeSecondPlan: Terraform plans each resource again when it applies
 // it, and another one of the run may have made the object by then. The create tells
 // which, and does not advise to import it.
 func TestAccClaimBeforeSecondPlan(t *testing.T) {

@@ -112,7 +112,7 @@ func TestAccDestroyWithConsumer(t *testing.T) {
 }
 
 // TestAccDestroyDeletes: with "delete" the messages are given up, and what is
-// gone already is no error.
+// gone already is not an error.
 func TestAccDestroyDeletes(t *testing.T) {
 	eachQueueType(t, "delete", func(t *testing.T, b *rabbit.Broker, vhost string, w *cli.Workspace) {
 		publish(t, acctest.Worker(t, b, vhost), "orders")

@@ -23,7 +23,7 @@ type drift struct {
 	name string
 	do   func(t *testing.T, api *rabbithole.Client, vhost string)
 	// changed are the lines of the topology that the plan must show: the
-	// wanted value by path, or null for what has to go.
+	// wanted value by path, or null for what must go.
 	kind, object string
 	gone         bool
 }
@@ -373,9 +373,9 @@ func eachType(t *testing.T, test func(t *testing.T, s *session, v variant)) {
 	})
 }
 
-// TestAccForeignBindings binds a queue of somebody else to every exchange of the
+// TestAccForeignBindings binds a queue of another client to every exchange of the
 // chain: each binding is shown and removed, the queue stays. A binding from an
-// exchange of somebody else to the work queue is none of the chain's business.
+// exchange of another client to the work queue is none of the chain's business.
 func TestAccForeignBindings(t *testing.T) {
 	eachType(t, func(t *testing.T, s *session, _ variant) {
 		api := acctest.API(t, s.b)
@@ -409,7 +409,7 @@ func TestAccForeignBindings(t *testing.T) {
 }
 
 // TestAccOtherForm declares an exchange, the work queue and the parking queue
-// anew in another form: the plan is refused with both forms. When somebody has
+// again in another form: the plan is refused with both forms. When somebody has
 // deleted the object by hand, as the error says, the apply makes it.
 func TestAccOtherForm(t *testing.T) {
 	eachType(t, func(t *testing.T, s *session, v variant) {

@@ -47,7 +47,7 @@ func TestAccImport(t *testing.T) {
 	})
 }
 
-// TestAccImportOfRespelledDelays: what is written differently is no change.
+// TestAccImportOfRespelledDelays: what is written differently is not a change.
 func TestAccImportOfRespelledDelays(t *testing.T) {
 	acctest.Each(t, func(t *testing.T, b *rabbit.Broker) {
 		vhost := acctest.VHost(t, b)

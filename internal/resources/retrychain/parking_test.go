@@ -38,7 +38,7 @@ func sharing(name string) map[string]any {
 	}
 }
 
-// TestAccSharedParking: two chains park in one queue of others, and each message
+// TestAccSharedParking: two chains park in one queue of an application, and each message
 // tells from which it comes. Without one of the chains all stay parked.
 func TestAccSharedParking(t *testing.T) {
 	eachExisting(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {
@@ -138,7 +138,7 @@ func TestAccAttachedAndSharing(t *testing.T) {
 	})
 }
 
-// foreignParking is a parking queue of others and what a plan says of it.
+// foreignParking is an application's parking queue and what a plan says of it.
 type foreignParking struct {
 	name      string
 	only      string // the queue type that it is about; empty for both
@@ -179,7 +179,7 @@ var foreignParkings = []foreignParking{
 	},
 }
 
-// TestAccSharedParkingProblems: a plan refuses a parking queue of others that
+// TestAccSharedParkingProblems: a plan refuses an application's parking queue that
 // loses messages, and warns of one that deletes them on purpose.
 func TestAccSharedParkingProblems(t *testing.T) {
 	eachExisting(t, func(t *testing.T, b *rabbit.Broker, _ string, v variant) {
@@ -239,7 +239,7 @@ func TestAccParkingOfAnotherChain(t *testing.T) {
 	})
 }
 
-// TestAccSharedParkingDeleted: the parking queue of others is gone. The apply
+// TestAccSharedParkingDeleted: the application's parking queue is gone. The apply
 // says so, and mends the binding when it is back.
 func TestAccSharedParkingDeleted(t *testing.T) {
 	eachExisting(t, func(t *testing.T, b *rabbit.Broker, vhost string, v variant) {

@@ -21,11 +21,11 @@ import (
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/acctest/worker"
 )
 
-// foreignPolicy is a policy of others that endangers the messages of a chain.
+// foreignPolicy is another policy that endangers the messages of a chain.
 type foreignPolicy struct {
 	role       string // "parking queue", "tier" (the one of 1s), "work queue"
 	definition map[string]any
-	// harmful is the key of the definition that the error has to name.
+	// harmful is the key of the definition that the error must name.
 	harmful string
 	effect  string
 	// operators can set it too, from the given version on.
@@ -317,7 +317,7 @@ func dropPolicy(t *testing.T, b *rabbit.Broker, vhost string, operator bool, nam
 	acctest.Do(t, resp, err)
 }
 
-// harmed is a chain on which a policy of others does harm.
+// harmed is a chain on which another policy does harm.
 type harmed struct {
 	others
 	s *session

@@ -209,7 +209,7 @@ func TestUpgradeResourceState(t *testing.T) {
 }
 
 // TestUpgradeOfPartialState: a state that an import or a failed apply left
-// without a topology stays without one, and one that is no state is an error.
+// without a topology stays without one, and one that is not a state is an error.
 func TestUpgradeOfPartialState(t *testing.T) {
 	var attributes map[string]json.RawMessage
 	convert(t, savedVersion0(t, "headers", "shop").Attributes, &attributes)

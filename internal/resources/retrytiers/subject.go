@@ -72,7 +72,7 @@ func (s subject) Transition(actual, wanted *topology.Topology, before lifecycle.
 }
 
 // Blockers refuses whatever the deletion policy: it is about messages in the tiers, and
-// not about those that fail in the queues of others.
+// not about those that fail in application queues.
 func (s subject) Blockers(in, _ *topology.Topology, _ bool) string {
 	attached := s.Attached(in)
 	if len(attached) == 0 {

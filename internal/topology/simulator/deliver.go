@@ -12,7 +12,7 @@ import (
 // gone.
 var ErrSettled = errors.New("the delivery is settled already")
 
-// Delivery is a message that a client got and has to settle.
+// Delivery is a message that a client got and must settle.
 type Delivery struct {
 	ID         ID
 	Queue      string

@@ -100,7 +100,7 @@ func atLeastOnce() arguments {
 	return arguments{topology.DeadLetterStrategy: "at-least-once", topology.Overflow: "reject-publish"}
 }
 
-// A rejected message may go round for ever; one that expired or went over the
+// A rejected message may go round indefinitely; one that expired or went over the
 // delivery limit may not: the broker drops it on its way back, or keeps it for
 // ever in a queue that dead-letters at least once.
 func TestFactOnlyRejectionsMayGoRound(t *testing.T) {

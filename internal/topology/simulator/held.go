@@ -107,7 +107,7 @@ func (b *Broker) keep(q *queue, p *pending, cause string) {
 }
 
 // retryHeld tries the held dead letters of the queue again when their time has
-// come and says whether it had. One that a full queue refused has to be as old
+// come and says whether it had. One that a full queue refused must be as old
 // as the period; one that had no way is tried at every turn.
 func (b *Broker) retryHeld(q *queue) bool {
 	if len(q.held) == 0 || q.retryAt > b.now {

@@ -106,7 +106,7 @@ func (m *message) recordDeath(next *message, b *Broker, queue, reason string) bo
 	if len(before) > 0 {
 		return false
 	}
-	// Until 3.12 a header x-death that is no array is replaced, but those of the
+	// Until 3.12 a header x-death that is not an array is replaced, but those of the
 	// first death are left alone (update_x_death_header).
 	_, spoofed := m.headers["x-death"]
 	return b.rules.lastDeath || !spoofed
