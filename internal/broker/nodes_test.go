@@ -118,7 +118,8 @@ func TestOneNodeDown(t *testing.T) {
 	}
 
 	f.on(putOrders, answer{do: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }})
-	c = f.client(t, func(cfg *Config) { cfg.RequestTimeout = 50 * time.Millisecond })
+	// The list of nodes must arrive within this time, on a busy machine too.
+	c = f.client(t, func(cfg *Config) { cfg.RequestTimeout = 2 * time.Second })
 	c.stall = 5 * time.Millisecond
 	_, err = c.DeclareQueue(t.Context(), "/", orders)
 	wantError[*NodesDownError](t, err, "no answer within", "1 of 3 nodes are down: rabbit@c")
