@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -28,8 +30,14 @@ func (c *Client) sameCluster(ctx context.Context, name, address string) error {
 			return err
 		}
 	}
-	if info.Cluster != "" && info.Cluster != name && !c.mayBeNode(ctx, info, name) {
-		return &ClusterError{Endpoint: c.Endpoint(), Cluster: info.Cluster, Address: address, Other: name}
+	if info.Cluster != "" && info.Cluster != name {
+		may, err := c.mayBeNode(ctx, info, name)
+		if err != nil {
+			return err
+		}
+		if !may {
+			return &ClusterError{Endpoint: c.Endpoint(), Cluster: info.Cluster, Address: address, Other: name}
+		}
 	}
 	c.accepted.Store(name, true)
 	return nil
@@ -37,20 +45,21 @@ func (c *Client) sameCluster(ctx context.Context, name, address string) error {
 
 // mayBeNode says whether the name can be the one that a node of our cluster gives a
 // cluster without a name.
-func (c *Client) mayBeNode(ctx context.Context, info Info, name string) bool {
+func (c *Client) mayBeNode(ctx context.Context, info Info, name string) (bool, error) {
 	if !namedAfter(info.Cluster, info.Node) {
-		return false // the name was set
+		return false, nil // the name was set
 	}
-	nodes, _ := c.nodes(ctx)
-	if len(nodes) == 0 {
-		return true
+	nodes, err := c.newCall(ctx, operation{}).listNodes()
+	var answer *APIError
+	if errors.As(err, &answer) && answer.Status == http.StatusUnauthorized {
+		return true, nil // only users with the tag monitoring see the nodes
 	}
 	// The host in the name of a node can be something else than the machine's name, such
 	// as an IP address; that of our node tells.
 	hosts := host(info.Cluster) == host(info.Node)
-	return slices.ContainsFunc(nodes, func(n node) bool {
+	return len(nodes) == 0 || slices.ContainsFunc(nodes, func(n node) bool {
 		return namedAfter(name, n.Name) && (!hosts || host(name) == host(n.Name))
-	})
+	}), err
 }
 
 // namedAfter says whether a cluster's name can be the default on the node: the part of

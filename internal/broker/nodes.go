@@ -49,9 +49,7 @@ func (c *Client) nodes(ctx context.Context) (nodes []node, down []string) {
 
 // nodes is [Client.nodes] of one address.
 func (k *call) nodes() (nodes []node, down []string) {
-	k.op.text = "list the nodes"
-	k.query = withoutStats("name,running,being_drained")
-	nodes, err := fetch[[]node](k, func(rh *rabbithole.Client) (any, error) { return rh.ListNodes() })
+	nodes, err := k.listNodes()
 	if err != nil {
 		return nil, nil
 	}
@@ -62,6 +60,13 @@ func (k *call) nodes() (nodes []node, down []string) {
 	}
 	slices.Sort(down)
 	return nodes, down
+}
+
+// listNodes returns all nodes.
+func (k *call) listNodes() ([]node, error) {
+	k.op.text = "list the nodes"
+	k.query = withoutStats("name,running,being_drained")
+	return fetch[[]node](k, func(rh *rabbithole.Client) (any, error) { return rh.ListNodes() })
 }
 
 // DownText is [Client.NodesDown] as a clause that can end an error, such as
