@@ -89,6 +89,8 @@ type WorkQueue struct {
 	// Overflow is empty for the broker's default.
 	Overflow             string
 	SingleActiveConsumer bool
+	// ConsumerTimeout is how long a consumer may hold a message without settling it.
+	ConsumerTimeout *time.Duration
 	// Arguments are further queue arguments.
 	Arguments topology.Arguments
 	Bindings  []SourceBinding

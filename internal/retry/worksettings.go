@@ -28,6 +28,7 @@ var workSettings = []workSetting{
 	number("max_length_bytes", topology.MaxLengthBytes, func(w *WorkQueue) **int64 { return &w.MaxLengthBytes }),
 	text("overflow", topology.Overflow, func(w *WorkQueue) *string { return &w.Overflow }),
 	flag("single_active_consumer", topology.SingleActiveConsumer, func(w *WorkQueue) *bool { return &w.SingleActiveConsumer }),
+	duration("consumer_timeout", topology.ConsumerTimeout, func(w *WorkQueue) **time.Duration { return &w.ConsumerTimeout }).alsoByPolicy(),
 }
 
 func duration(attribute, argument string, field func(*WorkQueue) **time.Duration) workSetting {
@@ -85,6 +86,12 @@ func flag(attribute, argument string, field func(*WorkQueue) *bool) workSetting 
 		},
 		read: func(w *WorkQueue, arguments topology.Arguments) { *field(w) = arguments[argument] == true },
 	}
+}
+
+// alsoByPolicy is the setting of a queue that belongs to an application, too.
+func (s workSetting) alsoByPolicy() workSetting {
+	s.byPolicy = true
+	return s
 }
 
 func readDuration(arguments topology.Arguments, key string) *time.Duration {

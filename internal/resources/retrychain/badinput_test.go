@@ -25,6 +25,7 @@ func badInputs() map[string]struct{ attributes, want string } {
 		"part of millisecond": {`delays = ["1500us"]`, `delays\[0\].*whole number of milliseconds`},
 		"over ten years":      {`delays = ["87601h"]`, `delays\[0\].*longer than ten years`},
 		"too many delays":     {"delays = [" + tiers + "]", `delays.*at most 50 elements`},
+		"short timeout":       {delays + `work_queue = { consumer_timeout = "59s" }`, `consumer_timeout.*the minimum is "1m"`},
 		"unknown strategy":    {delays + `strategy = "magic"`, `strategy.*"headers" "routing_key"`},
 		"unknown queue type":  {delays + `queue_type = "stream"`, `queue_type`},
 		"at-least-once on classic": {

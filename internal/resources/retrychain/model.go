@@ -49,6 +49,7 @@ type workQueueModel struct {
 	MaxLengthBytes       types.Int64          `tfsdk:"max_length_bytes"`
 	Overflow             types.String         `tfsdk:"overflow"`
 	SingleActiveConsumer types.Bool           `tfsdk:"single_active_consumer"`
+	ConsumerTimeout      types.String         `tfsdk:"consumer_timeout"`
 	Arguments            jsontypes.Normalized `tfsdk:"arguments"`
 	Bindings             types.List           `tfsdk:"bindings"`
 }
@@ -185,6 +186,7 @@ func (w workQueueModel) domain() retry.WorkQueue {
 		MaxLengthBytes:       w.MaxLengthBytes.ValueInt64Pointer(),
 		Overflow:             w.Overflow.ValueString(),
 		SingleActiveConsumer: w.SingleActiveConsumer.ValueBool(),
+		ConsumerTimeout:      values.DurationOf(w.ConsumerTimeout),
 		Arguments:            values.ArgumentsOf(w.Arguments),
 		Bindings:             bindings(w.Bindings),
 	}
@@ -270,6 +272,7 @@ func newWorkQueueModel(w retry.WorkQueue) workQueueModel {
 		MaxLengthBytes:       types.Int64PointerValue(w.MaxLengthBytes),
 		Overflow:             overflow,
 		SingleActiveConsumer: types.BoolValue(w.SingleActiveConsumer),
+		ConsumerTimeout:      values.DurationValue(w.ConsumerTimeout),
 		Arguments:            values.ArgumentsValue(w.Arguments),
 		Bindings:             types.ListValueMust(types.ObjectType{AttrTypes: bindingTypes}, bindings),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -102,9 +103,9 @@ func workQueueSchema() schema.Attribute {
 			},
 			"ownership": attribute.Ownership(ownedByChain, "Who declares the queue. `chain`: the chain declares and deletes it. "+
 				"`application`: the chain neither declares nor changes nor deletes it, and attaches it by a policy that sets the "+
-				"chain's dead-letter exchange. Then no other attribute of `work_queue` but `name` may be set, the queue must exist "+
-				"when the chain is applied, and the user needs the tag `policymaker`. A destroy removes the policy, and what was in "+
-				"effect before is in effect again."),
+				"chain's dead-letter exchange. Then only `name` and `consumer_timeout` of `work_queue` may be set, the queue must "+
+				"exist when the chain is applied, and the user needs the tag `policymaker`. A destroy removes the policy, and what "+
+				"was in effect before is in effect again."),
 			"delivery_limit": schema.Int64Attribute{
 				Optional: true, Computed: true,
 				MarkdownDescription: "How often a message may go back to the queue without being rejected (a crash of its consumer, a " +
@@ -142,6 +143,14 @@ func workQueueSchema() schema.Attribute {
 				Optional: true, Computed: true,
 				MarkdownDescription: "Whether only one consumer at a time gets messages. A retry changes the order of messages all the " +
 					"same. Default: `false`.",
+			},
+			"consumer_timeout": schema.StringAttribute{
+				Optional: true, Computed: true,
+				MarkdownDescription: "How long a consumer may hold a message without settling it, such as `1h`; then RabbitMQ takes the " +
+					"message back. Minimum `1m`: before 4.3 RabbitMQ checks once a minute. Needs RabbitMQ 3.12 or later, and 4.3 has it " +
+					"for quorum queues only. The chain's policy sets it for an application's queue, and it changes in place; otherwise " +
+					"it cannot change. Default: the broker's, 30 minutes.",
+				Validators: []validator.String{values.DurationAtLeast(time.Minute)},
 			},
 			"arguments": schema.StringAttribute{
 				Optional: true, Computed: true, CustomType: jsontypes.NormalizedType{},
