@@ -76,7 +76,7 @@ resource "rabbitmq_retry_chain" "orders" {
 }
 
 output "first" {
-  value = rabbitmq_retry_chain.orders.tiers[0].queue
+  value = rabbitmq_retry_chain.orders.tiers[0]
 }
 `
 

@@ -62,7 +62,7 @@ locals {
       total_delay = reverse(provider::rabbitmq::retry_schedule(chain.delays))[0].elapsed
       work        = chain.work_queue.name
       parking     = chain.parking_queue.name
-      tiers       = [for tier in chain.tiers : { delay = tier.delay, queue = tier.queue }]
+      tiers       = [for i, queue in chain.tiers : { delay = chain.delays[i], queue = queue }]
       draining    = chain.draining
       parked      = data.rabbitmq_parked_messages.all[key].total
       groups      = [for i, group in data.rabbitmq_parked_messages.all[key].groups.by_routing_key : group if i < 5]

@@ -34,7 +34,7 @@ func declare(t *testing.T, b *rabbit.Broker, vhost, queueType string, delays ...
 	p := &topology{api: acctest.API(t, b), vhost: vhost}
 	tiers, _ := protocol.Go(protocol.At(state.Value, "tiers")).([]any)
 	for _, tier := range tiers {
-		queue, _ := tier.(map[string]any)["queue"].(string)
+		queue, _ := tier.(string)
 		p.tiers = append(p.tiers, queue)
 	}
 	return p

@@ -33,10 +33,8 @@ type alertChain struct {
 		Name      string `tfsdk:"name"`
 		Ownership string `tfsdk:"ownership"`
 	} `tfsdk:"parking_queue"`
-	Tiers []struct {
-		Delay string `tfsdk:"delay"`
-		Queue string `tfsdk:"queue"`
-	} `tfsdk:"tiers"`
+	Delays []string `tfsdk:"delays"`
+	Tiers  []string `tfsdk:"tiers"`
 }
 
 var alertChainType = types.ObjectType{AttrTypes: map[string]attr.Type{
@@ -44,9 +42,8 @@ var alertChainType = types.ObjectType{AttrTypes: map[string]attr.Type{
 	"dead_letter_strategy": types.StringType,
 	"work_queue":           types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType}},
 	"parking_queue":        types.ObjectType{AttrTypes: map[string]attr.Type{"name": types.StringType, "ownership": types.StringType}},
-	"tiers": types.ListType{ElemType: types.ObjectType{AttrTypes: map[string]attr.Type{
-		"delay": types.StringType, "queue": types.StringType,
-	}}},
+	"delays":               types.ListType{ElemType: types.StringType},
+	"tiers":                types.ListType{ElemType: types.StringType},
 }}
 
 func (prometheusAlerts) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
@@ -151,12 +148,16 @@ func (a *arguments) alertChains(ctx context.Context, list types.List) []alerts.C
 			HoldsBack:   holdsBack(g.Strategy),
 			AtLeastOnce: g.DeadLetterStrategy == string(retry.AtLeastOnce),
 		}
-		for _, tier := range g.Tiers {
-			d, err := retry.ParseDuration(tier.Delay)
+		if len(g.Tiers) > len(g.Delays) {
+			a.refuse(0, "chain %q: %d tiers, but %d delays", g.Name, len(g.Tiers), len(g.Delays))
+			continue
+		}
+		for j, queue := range g.Tiers {
+			d, err := retry.ParseDuration(g.Delays[j])
 			if err != nil {
 				a.refuse(0, "chain %q: %s", g.Name, err)
 			}
-			chains[i].Tiers = append(chains[i].Tiers, alerts.Tier{Queue: tier.Queue, Delay: d})
+			chains[i].Tiers = append(chains[i].Tiers, alerts.Tier{Queue: queue, Delay: d})
 		}
 	}
 	return chains

@@ -28,9 +28,9 @@ func TestTopologyDiagram(t *testing.T) {
 		"exchanges": {"orders.retry": "headers, alternate-exchange=orders.parking", "orders.parking": "fanout"},
 		"queues":    {"orders.retry.5s": "quorum, x-dead-letter-exchange=orders.return.5s, x-message-ttl=5000"},
 		"bindings": {
-			"amq.topic -> orders (order.#)":         "routing_key=order.#",
+			"amq.topic -> orders (order.#)":         "",
 			"orders.retry -> orders.retry.5s":       "x-last-death-reason=rejected, x-match=all-with-x",
-			"orders.retry -> exchange orders.first": "no arguments",
+			"orders.retry -> exchange orders.first": "",
 		},
 		"policies": {"orders.attach": `queues, pattern="^orders$", priority=100, dead-letter-exchange=orders.retry`},
 	})

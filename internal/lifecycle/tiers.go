@@ -19,8 +19,8 @@ func TierQueues(tiers []retry.Tier) []topology.Queue {
 	return queues
 }
 
-// TierNames returns the names of the tiers' queues, as the attribute draining
-// has them.
+// TierNames returns the names of the tiers' queues, as the attributes tiers and
+// draining have them.
 func TierNames(tiers []retry.Tier) types.List {
 	names := make([]string, 0, len(tiers))
 	for _, tier := range tiers {

@@ -42,7 +42,7 @@ func TestUnknownConfigurationIsNotEmpty(t *testing.T) {
 				t.Fatal(p.Diagnostics)
 			}
 			for path, want := range map[string]any{
-				"id": "orders@/", "retry_exchange": "orders.retry", "tiers[1].queue": "orders.attempt.5s",
+				"id": "orders@/", "retry_exchange": "orders.retry", "tiers[1]": "orders.attempt.5s",
 				"topology": protocol.Unknown, "work_queue.delivery_limit": protocol.Unknown,
 				"work_queue.effective_delivery_limit": protocol.Unknown, "work_queue_arguments": protocol.Unknown,
 			} {

@@ -36,7 +36,7 @@ func text(t *topology.Topology) string {
 		b.WriteString("queue " + q.Name + " = " + lines.Queues[q.Name] + "\n")
 	}
 	for _, binding := range t.Bindings() {
-		b.WriteString("binding " + binding.Label() + " = " + binding.Line() + "\n")
+		b.WriteString(strings.TrimSuffix("binding "+binding.Label()+" = "+binding.Line(), " = ") + "\n")
 	}
 	return b.String()
 }
@@ -57,13 +57,13 @@ queue orders = quorum, x-dead-letter-exchange=orders.retry, x-dead-letter-strate
 queue orders.parking = quorum, x-delivery-limit=-1
 queue orders.retry.30s = quorum, x-dead-letter-exchange=orders.return.30s, x-dead-letter-strategy=at-least-once, x-message-ttl=30000, x-overflow=reject-publish
 queue orders.retry.5s = quorum, x-dead-letter-exchange=orders.return.5s, x-dead-letter-strategy=at-least-once, x-message-ttl=5000, x-overflow=reject-publish
-binding orders.parking -> orders.parking = no arguments
-binding orders.redrive -> orders = no arguments
+binding orders.parking -> orders.parking
+binding orders.redrive -> orders
 binding orders.retry -> orders.parking = x-last-death-exchange=orders.return.30s, x-last-death-reason=rejected, x-match=all-with-x
 binding orders.retry -> orders.retry.30s = x-last-death-exchange=orders.return.5s, x-last-death-reason=rejected, x-match=all-with-x
 binding orders.retry.first -> orders.retry.5s = x-last-death-reason=rejected, x-match=all-with-x
-binding orders.return.30s -> orders = no arguments
-binding orders.return.5s -> orders = no arguments
+binding orders.return.30s -> orders
+binding orders.return.5s -> orders
 `
 	compare(t, text(orders().Topology(rabbit40)), want)
 }
@@ -80,13 +80,13 @@ queue orders = quorum, x-dead-letter-exchange=orders.retry, x-dead-letter-strate
 queue orders.attempt.30s = quorum, x-dead-letter-exchange=orders.return, x-dead-letter-routing-key=orders.attempt.30s, x-dead-letter-strategy=at-least-once, x-message-ttl=30000, x-overflow=reject-publish
 queue orders.attempt.5s = quorum, x-dead-letter-exchange=orders.return, x-dead-letter-routing-key=orders.attempt.5s, x-dead-letter-strategy=at-least-once, x-message-ttl=5000, x-overflow=reject-publish
 queue orders.parking = quorum
-binding orders.parking -> orders.parking = no arguments
-binding orders.redrive -> orders = no arguments
-binding orders.retry -> exchange orders.retry.keys = no arguments
+binding orders.parking -> orders.parking
+binding orders.redrive -> orders
+binding orders.retry -> exchange orders.retry.keys
 binding orders.retry.first -> orders.attempt.5s = x-first-death-reason=rejected, x-match=all-with-x
-binding orders.retry.keys -> orders.attempt.30s (orders.attempt.5s) = routing_key=orders.attempt.5s
-binding orders.retry.keys -> orders.parking (orders.attempt.30s) = routing_key=orders.attempt.30s
-binding orders.return -> orders = no arguments
+binding orders.retry.keys -> orders.attempt.30s (orders.attempt.5s)
+binding orders.retry.keys -> orders.parking (orders.attempt.30s)
+binding orders.return -> orders
 `
 	compare(t, text(c.Topology(rabbit310)), want)
 }

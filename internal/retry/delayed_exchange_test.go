@@ -25,11 +25,11 @@ queue orders = quorum, x-dead-letter-exchange=orders.failed, x-dead-letter-strat
 queue orders.failed = quorum, x-delivery-limit=-1
 queue orders.parking = quorum, x-delivery-limit=-1
 queue orders.requeue = quorum, x-delivery-limit=-1
-binding orders.failed -> orders.failed = no arguments
-binding orders.parking -> orders.parking = no arguments
-binding orders.redrive -> orders = no arguments
-binding orders.return -> orders = no arguments
-binding orders.wait -> orders.requeue = no arguments
+binding orders.failed -> orders.failed
+binding orders.parking -> orders.parking
+binding orders.redrive -> orders
+binding orders.return -> orders
+binding orders.wait -> orders.requeue
 `
 	compare(t, text(heldBack().Topology(featuresOf("4.0.5"))), want)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Mermaid draws the topology as a Mermaid flowchart: exchanges as rounded
-// boxes, queues as cylinders, bindings as arrows with their line as text,
+// boxes, queues as cylinders, bindings as arrows with routing key and arguments as text,
 // dead-letter and alternate exchanges as dotted arrows, also of a policy that
 // matches one queue only. Exchanges and queues of
 // others appear where an arrow starts or ends.
@@ -20,11 +20,7 @@ func (t *Topology) Mermaid() string {
 		d.node(KindQueue, q.Name)
 	}
 	for _, b := range t.Bindings() {
-		label := b.Line()
-		if label == "no arguments" {
-			label = ""
-		}
-		d.arrow("-->", KindExchange, b.Source, b.DestinationKind, b.Destination, label)
+		d.arrow("-->", KindExchange, b.Source, b.DestinationKind, b.Destination, b.text())
 	}
 	for _, q := range t.Queues() {
 		if dlx, set := q.Arguments[DeadLetterExchange].(string); set {

@@ -137,11 +137,14 @@ func (b Binding) Label() string {
 	return label + b.labelEnd()
 }
 
+// keyBegin precedes the routing key in a label.
+const keyBegin = " ("
+
 // labelEnd is what follows the name of the destination in a label.
 func (b Binding) labelEnd() string {
 	text := ""
 	if b.RoutingKey != "" {
-		text += " (" + b.RoutingKey + ")"
+		text += keyBegin + b.RoutingKey + ")"
 	}
 	own := Arguments{}
 	for key, value := range b.Arguments {
@@ -155,17 +158,23 @@ func (b Binding) labelEnd() string {
 	return text
 }
 
-// Line describes the binding in one line, without its source and destination.
+// Line describes the binding in one line, without what its label says: it is empty
+// for a binding without arguments.
 func (b Binding) Line() string {
+	if !strings.Contains(" "+b.Destination+b.RoutingKey, keyBegin) {
+		b.RoutingKey = "" // the label tells it plainly
+	}
+	return b.text()
+}
+
+// text is the routing key and the arguments.
+func (b Binding) text() string {
 	parts := make([]string, 0, 2)
 	if b.RoutingKey != "" {
 		parts = append(parts, Arguments{"routing_key": b.RoutingKey}.Text())
 	}
 	if text := b.Arguments.Text(); text != "" {
 		parts = append(parts, text)
-	}
-	if len(parts) == 0 {
-		return "no arguments"
 	}
 	return strings.Join(parts, ", ")
 }

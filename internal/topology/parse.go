@@ -39,9 +39,9 @@ func (l Lines) Topology() *Topology {
 	return t
 }
 
-// binding reads a binding from its label, which tells source and destination, and its
-// line, which tells the rest. The line says what must be cut off the label, so that
-// names may hold brackets.
+// binding reads a binding from its label, which tells source, destination and most
+// routing keys, and its line, which tells the rest. The line says what must be cut off
+// the label, so that names may hold brackets.
 func (l Lines) binding(label, line string) Binding {
 	pieces := splitOutside(line)
 	b := Binding{Arguments: pairs(pieces)}
@@ -51,11 +51,31 @@ func (l Lines) binding(label, line string) Binding {
 		b, ends = keyed, rest
 	}
 	b.Source, b.Destination = l.cut(ends)
+	if !l.known(b.Destination) && b.RoutingKey == "" {
+		b.Destination, b.RoutingKey = cutKey(b.Destination)
+	}
 	b.DestinationKind = KindQueue
 	if name, prefixed := strings.CutPrefix(b.Destination, "exchange "); prefixed && l.Queues[b.Destination] == "" {
 		b.DestinationKind, b.Destination = KindExchange, name
 	}
 	return b
+}
+
+// known says whether the end of a label names a queue or exchange of the topology.
+func (l Lines) known(destination string) bool {
+	_, queue := l.Queues[destination]
+	name, prefixed := strings.CutPrefix(destination, "exchange ")
+	_, exchange := l.Exchanges[name]
+	return queue || prefixed && exchange
+}
+
+// cutKey takes the routing key off the end of a label.
+func cutKey(end string) (destination, key string) {
+	text, closed := strings.CutSuffix(end, ")")
+	if destination, key, found := strings.Cut(text, keyBegin); found && closed {
+		return destination, key
+	}
+	return end, ""
 }
 
 // cutEnd cuts off a label what follows the name of the destination. A label that another

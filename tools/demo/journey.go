@@ -73,7 +73,7 @@ func fail(ctx context.Context, w *worker.Worker, c chain, start time.Time) error
 		say("%5.1f s  attempt %d of %d: from queue %s through exchange %s, key %s%s: rejected", time.Since(start).Seconds(),
 			attempt, c.attempts(), d.Queue, d.Exchange, d.RoutingKey, lastDeath(d))
 		if attempt <= len(c.Tiers) {
-			go reportWait(ctx, w, c.Tiers[attempt-1].Queue, c.Tiers[attempt-1].Delay, start)
+			go reportWait(ctx, w, c.Tiers[attempt-1], c.Delays[attempt-1], start)
 		}
 		return worker.Reject
 	}, c.attempts())
@@ -153,7 +153,7 @@ func originalKey(d worker.Delivery, c chain) string {
 	for _, death := range deaths {
 		table, _ := death.(amqp.Table)
 		keys, _ := table["routing-keys"].([]any)
-		if len(c.Tiers) > 0 && table["queue"] == c.Tiers[0].Queue && len(keys) > 0 {
+		if len(c.Tiers) > 0 && table["queue"] == c.Tiers[0] && len(keys) > 0 {
 			key, _ := keys[0].(string)
 			return key
 		}

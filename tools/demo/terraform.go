@@ -71,10 +71,8 @@ type chain struct {
 	ParkingQueue struct {
 		Name string `json:"name"`
 	} `json:"parking_queue"`
-	Tiers []struct {
-		Delay string `json:"delay"`
-		Queue string `json:"queue"`
-	} `json:"tiers"`
+	Delays          []string                     `json:"delays"`
+	Tiers           []string                     `json:"tiers"`
 	RedriveExchange string                       `json:"redrive_exchange"`
 	Topology        map[string]map[string]string `json:"topology"`
 }

@@ -12,7 +12,7 @@ locals {
   small = {
     exchanges = { events = "topic" }
     queues    = { orders = "quorum" }
-    bindings  = { "events -> orders (order.new)" = "routing_key=order.new" }
+    bindings  = { "events -> orders (order.new)" = "" }
     policies  = {}
   }
 }

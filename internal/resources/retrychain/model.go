@@ -66,18 +66,12 @@ type parkingQueueModel struct {
 	MessageTTL types.String `tfsdk:"message_ttl"`
 }
 
-type tierModel struct {
-	Delay types.String `tfsdk:"delay"`
-	Queue types.String `tfsdk:"queue"`
-}
-
 var (
 	bindingTypes = map[string]attr.Type{
 		"exchange": types.StringType, "routing_key": types.StringType, "arguments": jsontypes.NormalizedType{},
 	}
 	workQueueTypes    = values.TypesOf(workQueueSchema())
 	parkingQueueTypes = values.TypesOf(parkingQueueSchema())
-	tierTypes         = map[string]attr.Type{"delay": types.StringType, "queue": types.StringType}
 )
 
 // workQueue reads the nested attribute; a null or unknown one has only null
@@ -108,12 +102,6 @@ func (p parkingQueueModel) object() types.Object {
 func (b bindingModel) object() types.Object {
 	return types.ObjectValueMust(bindingTypes, map[string]attr.Value{
 		"exchange": b.Exchange, "routing_key": b.RoutingKey, "arguments": b.Arguments,
-	})
-}
-
-func (t tierModel) object() types.Object {
-	return types.ObjectValueMust(tierTypes, map[string]attr.Value{
-		"delay": t.Delay, "queue": t.Queue,
 	})
 }
 

@@ -204,18 +204,11 @@ func (m *model) setNames() {
 }
 
 func (m *model) setTiers() {
-	m.Tiers = types.ListUnknown(types.ObjectType{AttrTypes: tierTypes})
+	m.Tiers = types.ListUnknown(types.StringType)
 	if m.Name.IsUnknown() || m.Strategy.IsUnknown() || !values.Known(m.Delays) {
 		return
 	}
 	c := m.named()
 	c.Delays = values.DurationsOf(m.Delays)
-	tiers := make([]attr.Value, 0, len(c.Delays))
-	for _, t := range c.Tiers() {
-		tiers = append(tiers, tierModel{
-			Delay: types.StringValue(retry.FormatDuration(t.Delay)),
-			Queue: types.StringValue(t.Queue),
-		}.object())
-	}
-	m.Tiers = types.ListValueMust(types.ObjectType{AttrTypes: tierTypes}, tiers)
+	m.Tiers = lifecycle.TierNames(c.Tiers())
 }

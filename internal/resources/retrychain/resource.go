@@ -20,7 +20,7 @@ func NewResource() resource.Resource {
 		Schema:    chainSchema,
 		Timeouts:  limits,
 		New:       func() lifecycle.Model { return &model{} },
-		Upgraders: upgrade.Upgraders(from0, from1),
+		Upgraders: upgrade.Upgraders(from0, from1, from2),
 		Identity: lifecycle.Identity{
 			Parts: []lifecycle.Part{{Name: "name", Description: "Name of the chain."}},
 			VHost: "Virtual host of the chain", Example: "orders@/",

@@ -23,7 +23,7 @@ import (
 
 func chainSchema(ctx context.Context) schema.Schema {
 	whole := schema.Schema{
-		Version: 2,
+		Version: 3,
 		MarkdownDescription: "Declares how a work queue retries: after each rejection the message waits in the next tier, comes back, " +
 			"and after the last one is parked. The plan shows every exchange, queue, binding and policy that this expands into.\n\n" +
 			"The consumer has one duty: `basic.reject` or `basic.nack` with `requeue=false` when it fails. It counts nothing and " +
@@ -215,12 +215,11 @@ func parkingQueueSchema() schema.Attribute {
 func outputs() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"id": lifecycle.TextOutput("`name@vhost`, as an import takes it. `%` and `@` inside the two parts are percent-encoded."),
-		// No nested attribute: Terraform's mock_provider cannot fill one that is computed.
 		"tiers": schema.ListAttribute{
-			Computed: true, ElementType: types.ObjectType{AttrTypes: tierTypes},
-			MarkdownDescription: "Retries in order: `delay`, the wait in its shortest form, and `queue`, in which messages wait. " +
-				"Empty with strategy `delayed_retry`. The number of deliveries before parking is `length(delays) + 1`; see the " +
-				"function `retry_schedule` for times.",
+			Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "Queues in which messages wait, one for each of `delays`, in the same order. Empty with the " +
+				"strategies `delayed_retry` and `delayed_exchange`. The number of deliveries before parking is `length(delays) + 1`; see " +
+				"the function `retry_schedule` for times.",
 		},
 		"work_queue_arguments": attribute.WorkQueueArguments("rabbitmq_retry_chain.orders"),
 		"retry_exchange": lifecycle.TextOutput("Exchange that leads to the tiers: the dead-letter exchange of the work queue, and " +

@@ -18,14 +18,22 @@ func from0(state upgrade.State) {
 func from1(state upgrade.State) {
 	state.Remove("diagram", "attempts", "total_delay")
 	state.Add(map[string]any{"work_queue_arguments": nil})
-	for _, tier := range state.Objects("tiers") {
-		tier.Remove("return_exchange")
-	}
 	work, parking := state.Object("work_queue"), state.Object("parking_queue")
 	attribute.UpgradeOwnership(work, ownedByChain)
 	attribute.UpgradeOwnership(parking, ownedByChain)
 	work.Add(map[string]any{"effective_delivery_limit": nil})
 	for _, binding := range work.Objects("bindings") {
 		binding.Rename("headers", "arguments")
+	}
+}
+
+// from2 leaves of each tier its queue.
+func from2(state upgrade.State) {
+	queues := []any{}
+	for _, tier := range state.Objects("tiers") {
+		queues = append(queues, tier["queue"])
+	}
+	if state["tiers"] != nil {
+		state["tiers"] = queues
 	}
 }

@@ -176,8 +176,8 @@ func TestUpgradeResourceState(t *testing.T) {
 				delete(want, gone)
 			}
 			want["work_queue_arguments"] = nil
-			for _, tier := range want["tiers"].([]any) {
-				delete(tier.(map[string]any), "return_exchange")
+			for i, tier := range want["tiers"].([]any) {
+				want["tiers"].([]any)[i] = tier.(map[string]any)["queue"]
 			}
 			work, parking := want["work_queue"].(map[string]any), want["parking_queue"].(map[string]any)
 			for _, queue := range []map[string]any{work, parking} {
