@@ -112,7 +112,7 @@ func New(cfg Config) (*Client, error) {
 
 		statistics: statistics,
 		proof:      proofTimingFor(statistics),
-		sleep:      sleep,
+		sleep:      Sleep,
 	}
 	c.openSession = c.openAMQP
 	return c, nil
@@ -132,7 +132,8 @@ func (c *Client) AMQP(ctx context.Context) (messages.Dialer, error) {
 	return c.amqp.dialer(ctx, c, c.amqp.first(c))
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep returns early, with the cause, when ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	rabbithole "github.com/michaelklishin/rabbit-hole/v2"
+
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
 // Counts are the numbers of messages in a queue. The management API's are up
@@ -202,4 +204,37 @@ func (c *Client) PendingDeadLetters(ctx context.Context, vhost, queue string) (i
 				queue, vhost, counts, err)
 		}
 	}
+}
+
+// RequireNoPendingDeadLetters refuses a change that makes a queue stop to dead-letter at
+// least once, as weakens tells of the virtual host, while dead letters are on their way.
+func (c *Client) RequireNoPendingDeadLetters(
+	ctx context.Context, vhost, queue string, weakens func(in *topology.Topology) bool,
+) error {
+	does := false
+	err := c.View(ctx, vhost, func(in *topology.Topology) { does = weakens(in) })
+	if err != nil || !does {
+		return err
+	}
+	pending, counts, err := c.PendingDeadLetters(ctx, vhost, queue)
+	if err != nil {
+		return err
+	}
+	if pending > 0 {
+		return fmt.Errorf("queue %q has %s, and RabbitMQ deletes dead letters on their way when the queue does not dead-letter at "+
+			"least once any more. Nothing was changed. Wait until they have arrived, which they do at once if their route is complete "+
+			"and after 180 seconds if it was mended just now, and apply again",
+			queue, counts)
+	}
+	return nil
+}
+
+// CountsText lists queues and what they hold, one per line.
+func CountsText(counts []Counts) string {
+	lines := make([]string, 0, len(counts))
+	for _, c := range counts {
+		lines = append(lines, fmt.Sprintf("%s: %s", c.Queue, c))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n  ")
 }

@@ -107,7 +107,7 @@ func TestAMQPDialEndsWithItsContext(t *testing.T) {
 			t.Parallel()
 			address, connections := door(t, take)
 			c := newFake(t).client(t, func(cfg *Config) { cfg.AMQPEndpoint, cfg.MaxRetries = "amqp://"+address, 20 })
-			c.sleep = sleep
+			c.sleep = Sleep
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {

@@ -327,3 +327,45 @@ func (p *proof) counts(ctx context.Context, queues []string) (map[string]Counts,
 	group.Wait()
 	return counts, context.Cause(ctx)
 }
+
+// ProofTime is what a proof that a queue is empty takes: two reads, and some time
+// for them. With RabbitMQ's default statistics interval it is 15 s.
+func (c *Client) ProofTime() time.Duration { return 3 * c.StatisticsInterval() }
+
+// LooksEmpty says whether the tier seems to be empty. The counts of the API can
+// be 5 s old, which would let a plan remove a tier that has just been filled, and
+// so AMQP is asked as well. If it cannot be, nobody knows, and the tier goes on
+// draining. A queue that an interrupted apply left half made is empty.
+func (c *Client) LooksEmpty(ctx context.Context, vhost, queue string) (bool, error) {
+	counts, err := c.Counts(ctx, vhost, queue)
+	if err != nil {
+		return false, err
+	}
+	if !counts.Complete() {
+		return c.LooksHalfMade(ctx, vhost, queue)
+	}
+	if !counts.Empty() {
+		return false, nil
+	}
+	dialer, err := c.AMQP(ctx)
+	if err != nil {
+		return false, nil //nolint:nilerr // see above
+	}
+	ready, err := dialer.ReadyCount(ctx, vhost, queue)
+	return err == nil && ready == 0, nil
+}
+
+// NotEmptyError says which queues kept a removal from starting.
+type NotEmptyError []Counts
+
+func (e NotEmptyError) Error() string { return "queues hold messages: " + CountsText(e) }
+
+// RequireEmpty returns a [NotEmptyError] when queues hold messages, or may hold
+// some, and the errors of [Client.ProveEmpty].
+func (c *Client) RequireEmpty(ctx context.Context, vhost string, queues []topology.Queue) error {
+	full, err := c.ProveEmpty(ctx, vhost, queues)
+	if err == nil && len(full) > 0 {
+		return NotEmptyError(full)
+	}
+	return err
+}

@@ -238,7 +238,7 @@ func TestProveEmptySharesWaits(t *testing.T) {
 		f.on("GET /api/queues/%2F/"+name, countsBody(0, 0, 0))
 	}
 	c := f.client(t, func(cfg *Config) { cfg.MaxParallelRequests = 2 })
-	c.sleep = sleep
+	c.sleep = Sleep
 	c.proof.interval = 200 * time.Millisecond
 	c.openSession = func(context.Context, string) (session, error) { return all, nil }
 	began := time.Now()
@@ -277,7 +277,7 @@ func TestProveEmptyFailures(t *testing.T) {
 	wantError[*APIError](t, err, "count the messages")
 	f.on("GET /api/queues/%2F/orders", countsBody(0, 0, 0))
 	c.openSession = func(context.Context, string) (session, error) { return depths{"orders": {}}, nil }
-	c.sleep = sleep
+	c.sleep = Sleep
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := c.ProveEmpty(ctx, "/", []topology.Queue{orders}); !errors.Is(err, context.DeadlineExceeded) {

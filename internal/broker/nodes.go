@@ -103,7 +103,7 @@ func (k *call) stalled(ctx context.Context, problem string) error {
 
 // watchNodes ends the context of a try with the error of [call.stalled].
 func (k *call) watchNodes(ctx context.Context, end context.CancelCauseFunc) {
-	for sleep(ctx, k.client.stall) == nil {
+	for Sleep(ctx, k.client.stall) == nil {
 		waited := time.Since(k.began).Round(time.Second)
 		if err := k.stalled(ctx, fmt.Sprintf("no answer within %s", waited)); err != nil {
 			end(err)

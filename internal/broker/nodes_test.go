@@ -84,7 +84,7 @@ func TestNoMajority(t *testing.T) {
 			f.on(putOrders, a)
 			c := f.client(t)
 			c.stall = time.Millisecond
-			c.sleep = sleep
+			c.sleep = Sleep
 			_, err := c.DeclareQueue(t.Context(), "/", orders)
 			wantError[*NodesDownError](t, err, `declare queue "orders"`, "2 of 3 nodes are down: rabbit@b, rabbit@c", "1 of 3 members online")
 			if n := f.count("PUT"); n > 2 {

@@ -208,7 +208,7 @@ func TestContextEndsCall(t *testing.T) {
 	f.on(putOrders, answer{status: 500, body: `{"reason":"boom"}`})
 	f.on("GET /api/nodes", answer{status: 200, body: oneDown})
 	c := f.client(t)
-	c.sleep = sleep
+	c.sleep = Sleep
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()

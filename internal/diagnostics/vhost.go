@@ -2,9 +2,6 @@ package diagnostics
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -71,14 +68,4 @@ func AddDataError(diags *diag.Diagnostics, err error) {
 func isMissing(err error) bool {
 	var missing *broker.VhostError
 	return errors.As(err, &missing) && !missing.Exists
-}
-
-// CountsText lists queues and what they hold, one per line.
-func CountsText(counts []broker.Counts) string {
-	lines := make([]string, 0, len(counts))
-	for _, c := range counts {
-		lines = append(lines, fmt.Sprintf("%s: %s", c.Queue, c))
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n  ")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -89,4 +90,18 @@ func WarnDown(ctx context.Context, client *broker.Client, vhost string, lines ty
 	slices.Sort(list)
 	diags.AddWarning("Queues Down", fmt.Sprintf("Virtual host %q: these queues are down, with their messages:\n  %s\n"+
 		"What is routed to them may be lost until their nodes run again. Start the nodes.", vhost, strings.Join(list, "\n  ")))
+}
+
+// WithoutEffect shows in a topology which policies RabbitMQ lists and does not obey.
+func WithoutEffect(value types.Object, ineffective []topology.Target) types.Object {
+	if len(ineffective) == 0 {
+		return value
+	}
+	lines, queues := values.LinesOf(value), map[string][]string{}
+	for _, target := range ineffective {
+		name := target.Policy.Name
+		queues[name] = append(queues[name], strconv.Quote(target.Queue.Name))
+		lines.Policies[name] = target.Policy.Line() + ", without effect on " + strings.Join(queues[name], ", ")
+	}
+	return values.LinesValue(lines)
 }

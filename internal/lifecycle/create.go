@@ -104,7 +104,7 @@ func (r *Resource) create(ctx context.Context, plan Model, s Subject, diags *dia
 		r.data.Names.Release(r.key(plan))
 		return false
 	}
-	made := NewRecorder(r.Words.This)
+	made := broker.NewRecorder(r.Words.This)
 	err := r.data.Client.Apply(ctx, vhost(plan), s.Transition(topology.New(), wanted, nil).Stages, broker.OnlyIfEmpty, made.Record)
 	applied := err == nil
 	if applied {
@@ -120,7 +120,7 @@ func (r *Resource) create(ctx context.Context, plan Model, s Subject, diags *dia
 	diagnostics.AddError(diags, r.Words.NotCreated, err)
 	if applied || !r.madeByOthers(ctx, plan, wanted, diags) {
 		r.undo(ctx, plan, s, made.Topology(), diags)
-		made.Unsure(diags)
+		r.warnOfUnsure(made.Unsure(), diags)
 	}
 	r.data.Names.Release(r.key(plan))
 	return false
@@ -137,7 +137,7 @@ func (r *Resource) canCreate(ctx context.Context, plan Model, s Subject, wanted 
 		diags.AddAttributeError(path.Root(r.attribute()), "Object Already Exists", r.conflictText(plan, conflicts))
 		return false
 	}
-	if err := NoPendingDeadLetters(ctx, r.data.Client, vhost(plan), s, wanted); err != nil {
+	if err := r.noPendingDeadLetters(ctx, plan, s, wanted); err != nil {
 		diagnostics.AddError(diags, r.Words.NotCreated, err)
 		return false
 	}
@@ -151,7 +151,7 @@ func (r *Resource) canCreate(ctx context.Context, plan Model, s Subject, wanted 
 func (r *Resource) madeByOthers(ctx context.Context, plan Model, wanted *topology.Topology, diags *diag.Diagnostics) bool {
 	ctx, cancel := run.Afterwards(ctx, undoTimeout)
 	defer cancel()
-	if err := Sleep(ctx, othersTime); err != nil {
+	if err := broker.Sleep(ctx, othersTime); err != nil {
 		return false
 	}
 	whole := false
@@ -180,5 +180,14 @@ func (r *Resource) undo(ctx context.Context, plan Model, s Subject, made *topolo
 	defer cancel()
 	if err := r.removeEmpty(ctx, plan, s, made); err != nil {
 		AddHalfMade(diags, r.Words.Title+" Left Half Made", plan.Base().ID.ValueString(), err)
+	}
+}
+
+// warnOfUnsure names the objects that an undo leaves.
+func (r *Resource) warnOfUnsure(unsure []string, diags *diag.Diagnostics) {
+	if len(unsure) > 0 {
+		diags.AddWarning("Objects Left on the Broker",
+			fmt.Sprintf("A request got no clear answer, and so either %s or another run made these objects:\n\n  %s\n\nThey were not "+
+				"removed. If nobody else manages them, import them.", r.Words.This, lines(unsure)))
 	}
 }

@@ -93,7 +93,7 @@ func queueNames(t *topology.Topology) string {
 }
 
 func (r *Resource) addRemovalError(m Model, err error, diags *diag.Diagnostics) {
-	var full NotEmptyError
+	var full broker.NotEmptyError
 	var used *broker.InUseError
 	var blocked *blockedError
 	switch {
@@ -101,7 +101,7 @@ func (r *Resource) addRemovalError(m Model, err error, diags *diag.Diagnostics) 
 	case errors.As(err, &full):
 		diags.AddError(r.Words.Full, fmt.Sprintf("%s was not deleted, because its queues hold messages, or may hold some:\n\n  %s\n\n"+
 			"Nothing was changed. %s, and destroy again. To give the messages up, set deletion_policy = \"delete\", apply, and then "+
-			"destroy: a destroy uses the policy that was applied last.", r.place(m), diagnostics.CountsText(full), r.Words.Empty))
+			"destroy: a destroy uses the policy that was applied last.", r.place(m), broker.CountsText(full), r.Words.Empty))
 	case errors.As(err, &blocked):
 		diags.AddError(r.Words.InUse, fmt.Sprintf("%s was not deleted. %s", r.place(m), diagnostics.Sentence(err.Error())))
 	case errors.As(err, &used):
@@ -120,7 +120,7 @@ func (r *Resource) removeEmpty(ctx context.Context, m Model, s Subject, what *to
 	if err := r.mayRemove(ctx, m, s, what, false); err != nil {
 		return err
 	}
-	if err := ProveEmpty(ctx, r.data.Client, vhost(m), what.Queues()); err != nil {
+	if err := r.data.Client.RequireEmpty(ctx, vhost(m), what.Queues()); err != nil {
 		return err
 	}
 	// After the queues: a message that left one for the exchange since its proof
@@ -139,7 +139,7 @@ func (e *blockedError) Error() string { return e.text }
 // mayRemove refuses a removal that takes something away from others: the way of dead
 // letters out of their queue, or an exchange or a queue that they use.
 func (r *Resource) mayRemove(ctx context.Context, m Model, s Subject, what *topology.Topology, everything bool) error {
-	if err := NoPendingDeadLetters(ctx, r.data.Client, vhost(m), s, topology.New()); err != nil {
+	if err := r.noPendingDeadLetters(ctx, m, s, topology.New()); err != nil {
 		return err
 	}
 	text := ""
@@ -179,29 +179,15 @@ func (r *Resource) nothingHeldBack(ctx context.Context, m Model, s Subject, what
 	return nil
 }
 
-// NoPendingDeadLetters refuses a change of the policy, to the one in wanted or to none,
-// that makes a quorum queue of an application stop to dead-letter at least once while dead
-// letters are on their way.
-func NoPendingDeadLetters(ctx context.Context, client *broker.Client, vhost string, s Subject, wanted *topology.Topology) error {
+// noPendingDeadLetters refuses a change of the policy, to the one in wanted or to none,
+// that makes the queue of an application lose dead letters on their way.
+func (r *Resource) noPendingDeadLetters(ctx context.Context, m Model, s Subject, wanted *topology.Topology) error {
 	attacher, is := s.(Attacher)
 	if !is {
 		return nil
 	}
 	work, _ := attacher.Queues()
-	weakens := false
-	err := client.View(ctx, vhost, func(in *topology.Topology) { weakens = attacher.WeakensDeadLettering(in, wanted) })
-	if err != nil || !weakens {
-		return err
-	}
-	pending, counts, err := client.PendingDeadLetters(ctx, vhost, work.Name)
-	if err != nil {
-		return err
-	}
-	if pending > 0 {
-		return fmt.Errorf("queue %q has %s, and RabbitMQ deletes dead letters on their way when the queue does not dead-letter at "+
-			"least once any more. Nothing was changed. Wait until they have arrived, which they do at once if their route is complete "+
-			"and after 180 seconds if it was mended just now, and apply again",
-			work.Name, counts)
-	}
-	return nil
+	return r.data.Client.RequireNoPendingDeadLetters(ctx, vhost(m), work.Name, func(in *topology.Topology) bool {
+		return attacher.WeakensDeadLettering(in, wanted)
+	})
 }

@@ -254,7 +254,7 @@ func (p *planning) checkReplacement(ctx context.Context) {
 				fmt.Sprintf("A new name or virtual host creates a new %s and destroys the old one, %q, whose queues hold messages:\n\n"+
 					"  %s\n\nConsume or move the messages first. Or give the new one a resource of its own beside this one, and "+
 					"remove this one when it is empty.",
-					p.Words.Noun, id, diagnostics.CountsText(full)))
+					p.Words.Noun, id, broker.CountsText(full)))
 		}
 	}
 }

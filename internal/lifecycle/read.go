@@ -125,7 +125,7 @@ func (r *Resource) lookIntoDraining(ctx context.Context, state Model, f *Facts, 
 		return true
 	}
 	for _, queue := range values.Texts(*draining.DrainingTiers()) {
-		empty, err := LooksEmpty(ctx, r.data.Client, vhost(state), queue)
+		empty, err := r.data.Client.LooksEmpty(ctx, vhost(state), queue)
 		if err != nil {
 			diagnostics.AddError(diags, "Draining Tier Not Counted", err)
 			return false

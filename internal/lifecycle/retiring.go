@@ -2,12 +2,16 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/drain"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
@@ -52,4 +56,26 @@ func (p *planning) counted(ctx context.Context, tiers []retry.Tier) []string {
 		lines = append(lines, tier.Queue+": "+content)
 	}
 	return lines
+}
+
+// drain waits for the tiers that an update has retired. It returns false when one was
+// removed only in part.
+func (r *Resource) drain(ctx context.Context, m Model, d *drain.Drain, diags *diag.Diagnostics) bool {
+	err, left := d.Wait(ctx), d.Left()
+	var half *drain.RemovalError
+	switch {
+	case errors.As(err, &half):
+		diagnostics.AddError(diags, "Tiers Not Removed", half.Err)
+		return false
+	case err != nil && ctx.Err() == nil:
+		diags.AddAttributeWarning(path.Root("draining"), "Tiers Not Removed",
+			fmt.Sprintf("%s is changed, and no new messages enter these tiers. They could not be proved empty and removed: %s.\n\n  "+
+				"%s\n\nMend the cause and apply again.",
+				r.label(m), strings.TrimSuffix(err.Error(), "."), lines(left)))
+	case len(left) > 0:
+		diags.AddAttributeWarning(path.Root("draining"), "Tiers Still Draining",
+			fmt.Sprintf("%s is changed, and no new messages enter these tiers of before:\n\n  %s\n\nTheir messages come back to the "+
+				"work queue when their delay is over. A later plan that finds a tier empty shows its removal.", r.label(m), lines(left)))
+	}
+	return true
 }

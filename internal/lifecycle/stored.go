@@ -3,8 +3,8 @@ package lifecycle
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -16,9 +16,7 @@ type plainFacts Facts
 // holds it for every resource, encoded twice.
 type storedFacts struct {
 	plainFacts
-	// Has is a letter for each feature, see [featureLetters].
-	Has string `json:"has,omitempty"`
-	// Features are in states of earlier builds instead of Has.
+	// Features leaves out those of the version.
 	Features *retry.Features `json:"features,omitempty"`
 	// ExchangeTypes leaves out those of every broker; nil means those, and an empty list
 	// that the types are not known.
@@ -28,25 +26,16 @@ type storedFacts struct {
 // everyBroker are exchange types that each broker has.
 var everyBroker = []string{topology.Direct, topology.Fanout, topology.Headers, topology.Topic}
 
-// featureLetters returns the features with their letters.
-func featureLetters(f *retry.Features) map[string]*bool {
-	return map[string]*bool{
-		"h": &f.LastDeathHeaders, "l": &f.DeliveryLimit, "u": &f.UnlimitedDelivery,
-		"r": &f.DelayedRetry, "m": &f.NoMnesia, "e": &f.ExactLimit,
-	}
-}
-
 // MarshalJSON writes the stored form.
 func (f Facts) MarshalJSON() ([]byte, error) {
 	stored := storedFacts{plainFacts: plainFacts(f)}
-	var letters []string
-	for letter, has := range featureLetters(&f.Features) {
-		if *has {
-			letters = append(letters, letter)
-		}
+	version, err := abilities.Parse(f.Version)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(letters)
-	stored.Has = strings.Join(letters, "")
+	if f.Features != retry.FeaturesOf(version) {
+		stored.Features = &f.Features
+	}
 	further := slices.DeleteFunc(slices.Clone(f.ExchangeTypes), func(name string) bool { return slices.Contains(everyBroker, name) })
 	if len(further) > 0 || len(f.ExchangeTypes) == 0 {
 		further = append([]string{}, further...) // never nil, which would be null in JSON
@@ -61,12 +50,14 @@ func (f *Facts) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return err
 	}
+	version, err := abilities.Parse(stored.Version)
+	if err != nil {
+		return err
+	}
 	*f = Facts(stored.plainFacts)
+	f.Features = retry.FeaturesOf(version)
 	if stored.Features != nil {
 		f.Features = *stored.Features
-	}
-	for letter, has := range featureLetters(&f.Features) {
-		*has = *has || strings.Contains(stored.Has, letter)
 	}
 	if stored.ExchangeTypes != nil {
 		f.ExchangeTypes = *stored.ExchangeTypes

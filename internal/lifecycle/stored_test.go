@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/abilities"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -12,20 +13,25 @@ import (
 func TestStoredFacts(t *testing.T) {
 	t.Parallel()
 	types := []string{"direct", "fanout", "headers", "topic", "x-delayed-message"}
+	old, modern := retry.FeaturesOf(abilities.MustParse("3.10.8")), retry.FeaturesOf(abilities.MustParse("4.3.6"))
 	for _, test := range []struct {
 		facts Facts
 		want  string
 	}{
-		{Facts{Version: "3.10.8", ExchangeTypes: types[:4]}, `{"version":"3.10.8"}`},
+		{Facts{Version: "3.10.8", Features: old, ExchangeTypes: types[:4]}, `{"version":"3.10.8"}`},
 		{
 			Facts{Version: "4.0.5", ExchangeTypes: types, Features: retry.Features{LastDeathHeaders: true, ExactLimit: true}},
-			`{"version":"4.0.5","has":"eh","exchange_types":["x-delayed-message"]}`,
+			`{"version":"4.0.5","features":{"LastDeathHeaders":true,"DeliveryLimit":false,"UnlimitedDelivery":false,` +
+				`"DelayedRetry":false,"NoMnesia":false,"ExactLimit":true},"exchange_types":["x-delayed-message"]}`,
 		},
 		{
-			Facts{Version: "4.3.6", ExchangeTypes: types[:4], WorkType: topology.Quorum, Inheritable: "{}", Drained: true, Imported: true},
+			Facts{
+				Version: "4.3.6", Features: modern, ExchangeTypes: types[:4], WorkType: topology.Quorum, Inheritable: "{}",
+				Drained: true, Imported: true,
+			},
 			`{"version":"4.3.6","work_type":"quorum","inheritable":"{}","drained":true,"imported":true}`,
 		},
-		{Facts{Version: "4.3.6", ExchangeTypes: []string{}}, `{"version":"4.3.6","exchange_types":[]}`},
+		{Facts{Version: "4.3.6", Features: modern, ExchangeTypes: []string{}}, `{"version":"4.3.6","exchange_types":[]}`},
 	} {
 		raw, err := json.Marshal(&test.facts)
 		if err != nil || string(raw) != test.want {
@@ -38,13 +44,14 @@ func TestStoredFacts(t *testing.T) {
 	}
 }
 
-// TestEveryFeatureIsStored: a feature without a letter would be lost.
+// TestEveryFeatureIsStored: what a chain was declared with can differ from the broker of today.
 func TestEveryFeatureIsStored(t *testing.T) {
 	t.Parallel()
 	features := reflect.TypeFor[retry.Features]()
 	for i := range features.NumField() {
-		var f, back Facts
-		reflect.ValueOf(&f.Features).Elem().Field(i).SetBool(true)
+		f, back := Facts{Version: "4.3.6", Features: retry.FeaturesOf(abilities.MustParse("4.3.6"))}, Facts{}
+		field := reflect.ValueOf(&f.Features).Elem().Field(i)
+		field.SetBool(!field.Bool())
 		raw, err := json.Marshal(f)
 		if err != nil {
 			t.Fatal(err)

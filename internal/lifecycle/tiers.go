@@ -6,18 +6,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/values"
 )
-
-// TierQueues returns the queues of the tiers, of which it knows only the names.
-func TierQueues(tiers []retry.Tier) []topology.Queue {
-	queues := make([]topology.Queue, 0, len(tiers))
-	for _, tier := range tiers {
-		queues = append(queues, topology.Queue{Name: tier.Queue})
-	}
-	return queues
-}
 
 // TierNames returns the names of the tiers' queues, as the attributes tiers and
 // draining have them.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/diagnostics"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/drain"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/run"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
@@ -109,7 +110,8 @@ func (r *Resource) update(ctx context.Context, state, plan Model, f *Facts, drai
 	if f.Imported {
 		before = wanted // the state only has what the import could read
 	}
-	err = Unfinished{Actual: actual, Wanted: wanted, Before: before, Internal: s.Internal(actual)}.Remove(ctx, client, vhost(plan))
+	unfinished := broker.Unfinished{Actual: actual, Wanted: wanted, Before: before, Internal: s.Internal(actual)}
+	err = unfinished.Remove(ctx, client, vhost(plan))
 	if err != nil {
 		diagnostics.AddError(diags, r.Words.NotUpdated, err)
 		return false
@@ -131,11 +133,11 @@ func (r *Resource) update(ctx context.Context, state, plan Model, f *Facts, drai
 	if !drains || !draining || len(transition.Retired) == 0 {
 		return true
 	}
-	return NewDrain(client, r.label(plan), vhost(plan), drainer.Retiring(), f.Features, transition.Retired).Run(ctx, diags)
+	return r.drain(ctx, plan, drain.New(client, vhost(plan), drainer.Retiring(), f.Features, transition.Retired), diags)
 }
 
 func (r *Resource) carryOut(ctx context.Context, m Model, s Subject, wanted *topology.Topology, stages []topology.Stage) error {
-	if err := NoPendingDeadLetters(ctx, r.data.Client, vhost(m), s, wanted); err != nil {
+	if err := r.noPendingDeadLetters(ctx, m, s, wanted); err != nil {
 		return err
 	}
 	if err := r.data.Client.Apply(ctx, vhost(m), stages, broker.OnlyIfEmpty, nil); err != nil {
@@ -152,7 +154,7 @@ func (r *Resource) actualBefore(ctx context.Context, m Model, s Subject, before 
 		err = addFormerSources(ctx, r.data.Client, vhost(m), before, actual)
 	}
 	if attacher, is := s.(Attacher); is && err == nil {
-		err = DropIneffective(ctx, r.data.Client, vhost(m), attacher.Targets, actual)
+		err = r.data.Client.DropIneffective(ctx, vhost(m), attacher.Targets, actual)
 	}
 	return actual, err
 }
@@ -183,7 +185,7 @@ func (r *Resource) provedEmpty(ctx context.Context, m Model, queues []topology.Q
 		diags.AddError("Queue Holds Messages",
 			fmt.Sprintf("Queues that this update would have to delete and declare again hold messages, or may hold some:\n\n  %s\n\n"+
 				"Nothing was changed. A tier empties by itself when its delay is over: wait and apply again.",
-				diagnostics.CountsText(full)))
+				broker.CountsText(full)))
 		return false
 	}
 	return true
@@ -199,5 +201,5 @@ func (r *Resource) waitForAttachment(ctx context.Context, m Model, s Subject) er
 	if _, set := s.Topology().Policy(attacher.AttachPolicy()); !set {
 		return fmt.Errorf("queue %q was not there when it was planned to be attached; apply again", queue)
 	}
-	return AwaitPolicy(ctx, r.data.Client, vhost(m), attacher.AttachPolicy(), queue, attacher.InEffect)
+	return r.data.Client.AwaitPolicy(ctx, vhost(m), attacher.AttachPolicy(), queue, attacher.InEffect)
 }

@@ -215,6 +215,15 @@ func (c Chain) Tiers() []Tier {
 	return tiers
 }
 
+// TierQueues returns the queues of the tiers, of which it knows only the names.
+func TierQueues(tiers []Tier) []topology.Queue {
+	queues := make([]topology.Queue, 0, len(tiers))
+	for _, tier := range tiers {
+		queues = append(queues, topology.Queue{Name: tier.Queue})
+	}
+	return queues
+}
+
 // Internal returns a function that says whether a queue gets messages only
 // through the exchanges of the chain, of which actual is there. A tier does. So
 // does every queue of a chain that has no binding yet.

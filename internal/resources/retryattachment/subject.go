@@ -1,9 +1,12 @@
 package retryattachment
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
+	"github.com/retrychain/terraform-provider-rabbitmq/internal/drain"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/lifecycle"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/retry"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
@@ -99,3 +102,12 @@ func (s subject) Internal(actual *topology.Topology) func(queue string) bool {
 }
 
 func (s subject) Blockers(_, _ *topology.Topology, _ bool) string { return "" }
+
+// Remove detaches the queue as on_detach and the deletion policy say.
+func (s subject) Remove(ctx context.Context, client *broker.Client, vhost string, actual *topology.Topology, everything bool) error {
+	d := drain.Detachment{Client: client, VHost: vhost, Attachment: s.Attachment, Actual: actual, Waits: s.waits, Mode: broker.OnlyIfEmpty}
+	if everything && !s.Work.Existing {
+		d.Waits, d.Mode = false, broker.Always
+	}
+	return d.Run(ctx)
+}

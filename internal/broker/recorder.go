@@ -1,23 +1,19 @@
-package lifecycle
+package broker
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
-
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
-// Recorder remembers what a create has made, so that it can be undone.
+// Recorder remembers what the steps of a create have made, so that they can be undone: its
+// method Record is for [Client.Apply].
 type Recorder struct {
 	mu       sync.Mutex
 	subject  string
 	topology *topology.Topology
-	// unsure are the objects that another run may have made.
-	unsure []string
+	unsure   []string
 }
 
 // NewRecorder returns a recorder of nothing. subject is what is being created,
@@ -30,23 +26,13 @@ func NewRecorder(subject string) *Recorder {
 // it. Call it when the create is over.
 func (r *Recorder) Topology() *topology.Topology { return r.topology }
 
-// Unsure adds a warning that names the objects which an undo leaves, because another
-// run may have made them.
-func (r *Recorder) Unsure(diags *diag.Diagnostics) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.unsure) == 0 {
-		return
-	}
-	diags.AddWarning("Objects Left on the Broker",
-		fmt.Sprintf("A request got no clear answer, and so either %s or another run made these objects:\n\n  %s\n\nThey were not "+
-			"removed. If nobody else manages them, import them.",
-			r.subject, strings.Join(r.unsure, "\n  ")))
-}
+// Unsure names the objects which an undo leaves, because another run may have made them:
+// a request for them got no clear answer. Call it when the create is over.
+func (r *Recorder) Unsure() []string { return r.unsure }
 
 // Record takes a step that is done. An object that was there already is not
 // the create's own: that is an error, which ends the create.
-func (r *Recorder) Record(step topology.Step, made broker.Made) error {
+func (r *Recorder) Record(step topology.Step, made Made) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var kind, name string
@@ -65,9 +51,9 @@ func (r *Recorder) Record(step topology.Step, made broker.Made) error {
 		return nil
 	}
 	switch made {
-	case broker.MadeHere:
+	case MadeHere:
 		set()
-	case broker.MaybeMade:
+	case MaybeMade:
 		r.unsure = append(r.unsure, fmt.Sprintf("%s %q", kind, name))
 	default:
 		return r.taken(kind, name)

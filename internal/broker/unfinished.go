@@ -1,10 +1,9 @@
-package lifecycle
+package broker
 
 import (
 	"context"
 	"errors"
 
-	"github.com/retrychain/terraform-provider-rabbitmq/internal/broker"
 	"github.com/retrychain/terraform-provider-rabbitmq/internal/topology"
 )
 
@@ -21,10 +20,10 @@ type Unfinished struct {
 
 // Remove removes them from the broker and from Actual, so that they are declared
 // again. A queue that this apply is to bind and that nothing is bound to may lack
-// a part of its configuration, see [broker.Client.RemoveUnfinished]. When objects
+// a part of its configuration, see [Client.RemoveUnfinished]. When objects
 // of the last apply are gone, a destroy may have been broken off, and every queue
-// that is left may be dead, see [broker.Client.RemoveHalfMade].
-func (u Unfinished) Remove(ctx context.Context, client *broker.Client, vhost string) error {
+// that is left may be dead, see [Client.RemoveHalfMade].
+func (u Unfinished) Remove(ctx context.Context, client *Client, vhost string) error {
 	lost := topology.Diff(u.Actual, u.Before).Missing
 	broken := len(lost.Queues()) > 0 || len(lost.Exchanges()) > 0 || len(lost.Policies()) > 0
 	var unfinished, others []topology.Queue
