@@ -186,7 +186,7 @@ func look(t *testing.T, browser debian.Found, page string, flags ...string) seen
 func checkSeen(t *testing.T, s seen) {
 	t.Helper()
 	for _, text := range append([]string{
-		"8 chains", "10 parked", "other routing keys", "0 parked", "not known", "wait 1m30s",
+		"8 chains", "10 parked", "other routing keys", "0 parked", "not known", "wait 90s",
 		"attempt 10 rejected", "many.retry.1m30s.9", "many.parking", "As of ",
 		"1 error in the audit", "queue <b>fault</b>", "<i>nowhere</i>",
 	}, hostile...) {

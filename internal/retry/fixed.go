@@ -38,17 +38,17 @@ func (c Chain) FixedChanges(to Chain) []FixedChange {
 		})
 	}
 	if c.DelaysAreArguments() && to.DelaysAreArguments() {
-		candidates = append(candidates, FixedChange{"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which " +
-			"RabbitMQ fixes when the queue is declared", c.Delays, to.Delays})
+		candidates = append(candidates, FixedChange{
+			"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which RabbitMQ fixes when the queue is declared",
+			c.Delays, to.Delays,
+		})
 	}
 	candidates = append(candidates, workChanges(c, to)...)
 	if !c.Parking.Existing && !to.Parking.Existing {
-		candidates = append(candidates,
-			FixedChange{
-				"parking_queue.message_ttl",
-				"it is an argument of the parking queue, which RabbitMQ fixes when the queue is declared", c.Parking.MessageTTL,
-				to.Parking.MessageTTL,
-			})
+		candidates = append(candidates, FixedChange{
+			"parking_queue.message_ttl", "it is an argument of the parking queue, which RabbitMQ fixes when the queue is declared",
+			c.Parking.MessageTTL, to.Parking.MessageTTL,
+		})
 	}
 	var changed []FixedChange
 	for _, candidate := range candidates {
