@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -54,8 +55,12 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if resp.Diagnostics.HasError() || !p.complete(ctx) {
 		return
 	}
-	resp.Diagnostics.Append(resp.Plan.Set(ctx, p.planned)...)
-	p.changes = p.prior == nil || !resp.Plan.Raw.Equal(req.State.Raw)
+	if p.prior != nil && reflect.DeepEqual(p.planned, p.prior) {
+		resp.Plan.Raw = req.State.Raw // to set the values takes long
+	} else {
+		resp.Diagnostics.Append(resp.Plan.Set(ctx, p.planned)...)
+		p.changes = p.prior == nil || !resp.Plan.Raw.Equal(req.State.Raw)
+	}
 	switch {
 	case resp.Diagnostics.HasError():
 	case p.planned.Known():

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"reflect"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -33,6 +34,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	}
 	ctx, cancel := run.WithTimeout(ctx, timeout)
 	defer cancel()
+	before := copyOf(state)
 
 	f := r.liveFacts(ctx, diags)
 	if f == nil {
@@ -40,9 +42,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	}
 	if imported {
 		r.readImported(ctx, state, f, diags)
-	} else if before := readFacts(ctx, req.Private, diags); before != nil {
-		f.Features, f.Imported = f.Features.AsDeclared(before.Features), before.Imported
-		f.WorkType, f.Inheritable = before.WorkType, before.Inheritable
+	} else if last := readFacts(ctx, req.Private, diags); last != nil {
+		f.Features, f.Imported = f.Features.AsDeclared(last.Features), last.Imported
+		f.WorkType, f.Inheritable = last.WorkType, last.Inheritable
 	}
 	if diags.HasError() {
 		return
@@ -57,7 +59,17 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	}
 	f.write(ctx, resp.Private, diags)
 	WarnDown(ctx, r.data.Client, vhost(state), state.Base().Topology, diags)
-	diags.Append(resp.State.Set(ctx, state)...)
+	if !reflect.DeepEqual(state, before) { // to set the values takes long
+		diags.Append(resp.State.Set(ctx, state)...)
+	}
+}
+
+// copyOf copies a model, whose values never change.
+func copyOf(m Model) Model {
+	clone := reflect.New(reflect.TypeOf(m).Elem())
+	clone.Elem().Set(reflect.ValueOf(m).Elem())
+	model, _ := clone.Interface().(Model)
+	return model
 }
 
 // readImported reads the inputs of a resource that is being imported.
