@@ -63,7 +63,7 @@ func TopologyAttribute(objects string) schema.Attribute {
 		Computed: true, AttributeTypes: values.LinesTypes,
 		MarkdownDescription: objects + ", one line each: `exchanges` and `queues` with type and arguments by name, `bindings` with " +
 			"arguments, if any, by `source -> destination (routing key)`, and `policies` with pattern, priority and definition by name. " +
-			"State reflects the broker, the plan the desired topology, so a plan shows exactly what drifted. After a refresh, `policies` also " +
-			"lists other policies that endanger messages. `ignore_changes` has no effect.",
+			"State reflects the broker, the plan the desired topology, so a plan shows exactly what drifted. After a refresh, `policies` " +
+			"also lists other policies that endanger messages. `ignore_changes` has no effect.",
 	}
 }

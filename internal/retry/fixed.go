@@ -39,8 +39,8 @@ func (c Chain) FixedChanges(to Chain) []FixedChange {
 	}
 	if c.DelaysAreArguments() && to.DelaysAreArguments() {
 		candidates = append(candidates, FixedChange{
-			"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which RabbitMQ fixes when the queue is declared",
-			c.Delays, to.Delays,
+			"delays", "with strategy \"delayed_retry\" they are arguments of the work queue, which RabbitMQ fixes when the queue is " +
+				"declared", c.Delays, to.Delays,
 		})
 	}
 	candidates = append(candidates, workChanges(c, to)...)
